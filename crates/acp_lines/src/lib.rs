@@ -1,17 +1,18 @@
-//! Speaks the Agent Client Protocol, version 1, in typed lines: runs any agent of it, and can be
-//! one.
+//! Speaks the Agent Client Protocol, version 1, in typed lines: runs any agent of that protocol,
+//! and helps to implement one.
 //!
 //! In reading order:
-//! - [`AcpParser`] turns one line of an agent into one [`AgentLine`]; [`event`] says what can be in
-//!   it.
-//! - [`send`] holds the lines of a client: requests, answers to the agent's questions. They can be
-//!   written and read.
-//! - [`serve`] holds the lines that an agent writes, for a program that is one.
-//! - [`AcpClient`] starts an agent and hands out its lines; dropping the connection ends everything
-//!   the child started. [`Sender`] answers its questions, and never allows what was cancelled.
 //!
-//! What is not the protocol's own (the JSON scanner, line cutting, journals, a child with its
-//! descendants) is in [`agent_lines`].
+//! - [`AcpParser`] turns one line of an agent into one [`AgentLine`]; [`event`] describes its
+//!   contents.
+//! - [`send`] holds the lines of a client: requests, and answers to the agent's questions. They can
+//!   be written and read.
+//! - [`serve`] holds the lines that an agent writes, for a program that implements an agent.
+//! - [`AcpClient`] starts an agent and yields its lines; dropping the connection ends everything
+//!   the child started. [`Sender`] answers its questions, and never allows a cancelled one.
+//!
+//! Everything that is not particular to this protocol (the JSON scanner, line cutting, journals, a
+//! child with its descendants) is in [`agent_lines`].
 #![doc = concat!("\n", include_str!("../README.md"))]
 
 mod client;

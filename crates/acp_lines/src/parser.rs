@@ -5,7 +5,7 @@ use agent_lines::{LineError, LineParser};
 
 use crate::event::AgentLine;
 
-/// Reads the lines of an agent. Holds nothing of a line after it was read, only memory to reuse.
+/// Reads the lines of an agent. Between lines it keeps only memory to reuse, and nothing of a line.
 #[derive(Debug, Default)]
 pub struct AcpParser {
     reader: LineReader,
@@ -22,7 +22,7 @@ impl AcpParser {
         self.reader.read_str(line, read_line)?.transpose()
     }
 
-    /// Reads one line of bytes. What is not UTF-8 is replaced, and the line says so.
+    /// Reads one line of bytes. Bytes that are not UTF-8 are replaced, and the line says so.
     pub fn parse_bytes(&mut self, line: &[u8]) -> Result<Option<AgentLine>, LineError> {
         self.reader.read_bytes(line, read_line)?.transpose()
     }
@@ -40,7 +40,7 @@ fn read_line(root: Value<'_>, repairs: Repairs) -> Result<AgentLine, LineError> 
     AgentLine::read(root, repairs).map_err(no_line)
 }
 
-/// The error for a line that lacks what every line has.
+/// Returns the error for a line that lacks a required part.
 pub(crate) fn no_line(missing: &'static str) -> LineError {
     LineError::typed("a line is not one of the Agent Client Protocol", missing)
 }

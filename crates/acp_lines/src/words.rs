@@ -1,5 +1,5 @@
-//! The words that both sides use. A word that is not one of these is left out when a line is read,
-//! and stays in the line's raw JSON.
+//! The enumerated words of the protocol, used by both sides. When a line is read, an unknown word
+//! is left out and stays in the line's raw JSON.
 
 use agent_lines::json::{FromJson, Value};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// Returns the word on the wire.
+            /// Returns the word as it is on the wire.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $( Self::$variant => $word, )*
@@ -39,17 +39,17 @@ macro_rules! words {
 }
 
 words! {
-    /// What kind of thing a tool does. The agent's own word, and no evidence.
+    /// What kind of tool it is. The agent claims this, so it is no evidence.
     pub enum ToolKind {
-        /// Reads.
+        /// Reads data.
         Read = "read",
         /// Changes a file.
         Edit = "edit",
-        /// Deletes.
+        /// Deletes data.
         Delete = "delete",
-        /// Moves or renames.
+        /// Moves or renames files.
         Move = "move",
-        /// Searches.
+        /// Searches for something.
         Search = "search",
         /// Runs a command.
         Execute = "execute",
@@ -63,34 +63,35 @@ words! {
         Other = "other",
     }
 
-    /// How far a call of a tool has come.
+    /// The status of a tool call.
     pub enum ToolStatus {
-        /// It has not begun, or waits for leave.
+        /// The call has not begun, or waits for permission.
         Pending = "pending",
-        /// It runs.
+        /// The call runs.
         InProgress = "in_progress",
-        /// It did what it was for.
+        /// The call succeeded.
         Completed = "completed",
-        /// It did not.
+        /// The call failed.
         Failed = "failed",
     }
 
-    /// What an option of a permission request means. Options are chosen by this, never by their
-    /// place or name.
+    /// The meaning of an option of a permission request. We choose options by this, never by
+    /// position or name.
     pub enum OptionKind {
-        /// It may happen, this once.
+        /// The call may run, this once.
         AllowOnce = "allow_once",
-        /// It may happen from now on. Agents keep this in files and apply it to other sessions.
+        /// Such calls may run from now on. Agents store this in files and apply it to other
+        /// sessions.
         AllowAlways = "allow_always",
-        /// It may not happen, this once.
+        /// The call may not run, this once.
         RejectOnce = "reject_once",
-        /// It may never happen.
+        /// Such calls may never run.
         RejectAlways = "reject_always",
     }
 
     /// Why a turn ended.
     pub enum StopReason {
-        /// The model was done.
+        /// The model finished.
         EndTurn = "end_turn",
         /// The model reached its limit of tokens.
         MaxTokens = "max_tokens",
@@ -98,7 +99,7 @@ words! {
         MaxTurnRequests = "max_turn_requests",
         /// The model refused.
         Refusal = "refusal",
-        /// The client cancelled it.
+        /// The client cancelled the turn.
         Cancelled = "cancelled",
     }
 }

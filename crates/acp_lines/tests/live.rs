@@ -1,4 +1,4 @@
-//! What a connection promises, with a shell script for the agent.
+//! The promises of a connection, with a shell script as the agent.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
@@ -43,7 +43,7 @@ impl Agent {
         agent
     }
 
-    /// An agent that was prompted in the session `s`, after the handshake.
+    /// Starts an agent that was prompted in the session `s`, after the handshake.
     async fn prompted(script: &str) -> (Self, AcpConnection) {
         let child = Self::new(&format!("{HANDSHAKE}read -r prompt; {script}"));
         let mut agent = child.greeted().await;
@@ -51,7 +51,7 @@ impl Agent {
         (child, agent)
     }
 
-    /// What the agent has read after the prompt, when it has ended.
+    /// Returns what the agent has read after the prompt, once it has ended.
     async fn heard(&self, agent: AcpConnection) -> Vec<String> {
         within("the end", PATIENCE, agent.close()).await.expect("ends");
         let heard = self.0.read("heard").expect("what was heard");
@@ -97,7 +97,7 @@ async fn an_agent_of_another_version_or_of_none_is_refused() {
         let refused = within("the handshake", PATIENCE, hello).await;
         assert_eq!(refused, Err(HandshakeError::Version { found }));
     }
-    // A program that is no agent prints something and ends.
+    // A program that is not an agent prints something and ends.
     let mut agent = Agent::new("echo usage: something; read -r hello").start();
     let hello = within("the end", PATIENCE, agent.handshake(Initialize::new("test", "0"))).await;
     assert_eq!(hello, Err(HandshakeError::Call(CallError::Ended)));
@@ -153,7 +153,7 @@ async fn what_is_not_offered_cannot_be_allowed_and_is_rejected_with_an_error() {
 
 #[tokio::test]
 async fn after_a_cancel_nothing_is_allowed() {
-    // The agent asks once more while the cancel is on its way, and hears of it only then.
+    // The agent asks once more before it reads the cancel.
     let again = QUESTION.replace(r#""id":0"#, r#""id":1"#);
     let script = format!("{QUESTION} read -r cancel; {again} cat > rest; cat rest > heard");
     let (child, mut agent) = Agent::prompted(&script).await;
@@ -216,7 +216,7 @@ async fn a_dropped_connection_leaves_nothing_behind() {
     child.0.wait_until_nothing_is_left().await;
 }
 
-/// Goose stays when its input ends. Time is paused: the grace passes at once.
+/// Goose keeps running when its input ends. Time is paused, so the grace passes at once.
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_stays_after_its_input_ended_is_ended() {
     let child = Agent::new("while :; do sleep 0.1; done");

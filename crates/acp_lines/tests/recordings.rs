@@ -1,4 +1,4 @@
-//! The recorded conversations with real agents and clients: every line is read, and written again.
+//! Reads and rewrites every line of the recorded conversations with real agents and clients.
 
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
 
@@ -14,7 +14,7 @@ use acp_lines::{
 use serde_json::{Value, json};
 use testkit::fixtures::acp::{Direction, Recorded, all, read};
 
-/// The lines of the agent in one recording.
+/// Returns the lines of the agent in one recording.
 fn told(name: &str) -> Vec<AgentLine> {
     let lines = read(name).expect("a recording").into_iter();
     lines.filter(|line| line.direction == Direction::Out).map(|line| parse(&line.line)).collect()
@@ -51,7 +51,7 @@ fn questions(lines: &[AgentLine]) -> Vec<(&RequestId, &PermissionRequest)> {
         .collect()
 }
 
-/// The answers that have this form, in their order.
+/// Returns the answers that have this form, in order.
 fn answers<T: agent_lines::json::FromJson>(lines: &[AgentLine]) -> Vec<T> {
     let read = |line: &AgentLine| match &line.body {
         AgentBody::Answer(answer) => answer.outcome.read(),
@@ -60,7 +60,7 @@ fn answers<T: agent_lines::json::FromJson>(lines: &[AgentLine]) -> Vec<T> {
     lines.iter().filter_map(read).collect()
 }
 
-/// A call as it stands after everything that was told of it.
+/// Returns a call with all its updates merged.
 fn merged(lines: &[AgentLine], id: &str) -> ToolCall {
     let mut whole = ToolCall::default();
     for line in lines {
@@ -118,7 +118,7 @@ fn what_is_read_is_written_again_as_it_was() {
     }
 }
 
-/// What an agent writes can be built from the typed parts, with nothing lost.
+/// Lines of an agent can be rebuilt from their typed parts without loss.
 #[test]
 fn recorded_updates_and_questions_are_built_again_from_typed_parts() {
     let (mut updates, mut asks) = (0, 0);
@@ -126,7 +126,7 @@ fn recorded_updates_and_questions_are_built_again_from_typed_parts() {
         for line in recording.iter().filter(|line| line.direction == Direction::Out) {
             let line = json(&line.line);
             let built = match line["method"].as_str() {
-                // A draft of the protocol's next version.
+                // This update belongs to a draft of the protocol's next version.
                 Some("session/update") if line["params"]["update"]["sessionUpdate"] == "notice" => {
                     continue;
                 }
@@ -203,7 +203,7 @@ fn questions_offer_their_options_by_kind() {
 
 #[test]
 fn a_call_is_whole_when_everything_about_it_is_merged() {
-    // OpenCode tells the whole input in an update, which may come after the question.
+    // OpenCode sends the whole input in an update, which may come after the question.
     let lines = told("opencode-mcp");
     let asked = questions(&lines)[0].1;
     assert_eq!(asked.tool_call.raw_input.as_ref().map(|input| input.get()), Some("{}"));
@@ -220,7 +220,7 @@ fn a_call_is_whole_when_everything_about_it_is_merged() {
     assert_eq!(name("claude-agent-acp-allow").as_deref(), Some("Bash"));
     assert_eq!(name("goose-allow").as_deref(), Some("shell"));
     assert_eq!(name("gemini-allow"), None);
-    // A change of a file holds what was and what is to be.
+    // A change of a file contains the old and the new text.
     let lines = told("gemini-allow");
     let edit = questions(&lines)
         .into_iter()

@@ -1,4 +1,4 @@
-//! A live conversation with an agent.
+//! A live connection to an agent.
 
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use crate::event::AgentLine;
 use crate::event::answer::{ConfigOption, Initialized};
 use crate::send::{ClientLine, ClientRequest, Initialize, SetConfigOption};
 
-/// How long an agent may stay after its input was closed. Two seconds were seen; Goose stays for
-/// ever, and is ended after this.
+/// How long an agent may run after its input was closed. Agents were seen to take two seconds;
+/// Goose never ends by itself, and is ended after this.
 pub const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
-/// Methods that change what the agent may do without a question, or its login.
+/// Methods that change the agent's login, or what it may do without permission.
 pub const UNSUPERVISED_METHODS: [&str; 4] =
     ["session/set_mode", "session/set_config_option", "authenticate", "logout"];
 
@@ -33,13 +33,13 @@ pub struct AcpConnection {
 /// Why an agent cannot be spoken to.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum HandshakeError {
-    /// It did not answer.
+    /// The agent did not answer.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// It speaks another version of the protocol.
+    /// The agent speaks another version of the protocol.
     #[error("the agent does not speak version {PROTOCOL_VERSION} of the Agent Client Protocol")]
     Version {
-        /// What it speaks, if it said.
+        /// The version that the agent named, if any.
         found: Option<u64>,
     },
 }
@@ -64,7 +64,7 @@ impl AcpConnection {
         self.connection.stderr_tail()
     }
 
-    /// Introduces us, and waits for the answer. An agent of another version is refused.
+    /// Sends `initialize` and waits for the answer. An agent of another version is an error.
     pub async fn handshake(
         &mut self,
         initialize: Initialize,
@@ -77,12 +77,13 @@ impl AcpConnection {
         }
     }
 
-    /// Sends a request and returns its id; the answer comes as a line. Requests that change what
-    /// the agent may do without a question, or its login, are refused: both are the user's own
-    /// settings.
+    /// Sends a request and returns its id; the answer comes as a line. Requests that change the
+    /// agent's login, or what it may do without permission, are refused: both are settings of the
+    /// user.
     pub fn request(&mut self, request: ClientRequest) -> Result<RequestId, SendError> {
         let method = request.method();
-        // A prompt that is not typed would be a turn whose questions nobody closes.
+        // An untyped prompt would start a turn that we do not track, so nothing would close its
+        // questions.
         let is_untyped_prompt =
             matches!(&request, ClientRequest::Other { method, .. } if method == "session/prompt");
         if UNSUPERVISED_METHODS.contains(&method) || is_untyped_prompt {
@@ -92,16 +93,16 @@ impl AcpConnection {
     }
 
     /// Sends a request and waits for its answer, up to [`CALL_TIMEOUT`](crate::CALL_TIMEOUT); a
-    /// refusal is an error. What comes meanwhile is kept for [`AcpConnection::next_line`]. A future
-    /// that is dropped loses no line. A prompt is better sent with [`AcpConnection::request`]: its
-    /// answer comes when the turn is over.
+    /// refusal is an error. Lines that arrive meanwhile are kept for [`AcpConnection::next_line`].
+    /// Dropping the future loses no line. Send a prompt with [`AcpConnection::request`] instead,
+    /// because its answer comes only when the turn is over.
     pub async fn call(&mut self, request: ClientRequest) -> Result<Outcome, CallError> {
         let id = self.request(request)?;
         self.connection.answer_to(&id).await
     }
 
-    /// Changes an option of a session that the agent has offered, and waits for the answer. One
-    /// that is a mode, or whose category nobody knows, is refused.
+    /// Changes an option of a session that the agent has offered, and waits for the answer. Options
+    /// of the category `mode` and options without a category are refused.
     pub async fn set_option(
         &mut self,
         session_id: &str,
@@ -146,8 +147,8 @@ impl AcpConnection {
         self.connection.next_held()
     }
 
-    /// Closes the agent's input, reads what it still says, and returns how it ended. One that stays
-    /// longer than [`CLOSE_GRACE`] is ended, with everything it started.
+    /// Closes the agent's input, reads the rest of its output, and returns how it ended. An agent
+    /// that takes longer than [`CLOSE_GRACE`] is ended, with everything it started.
     pub async fn close(self) -> Result<ExitStatus, RunError> {
         self.connection.close(CLOSE_GRACE).await
     }

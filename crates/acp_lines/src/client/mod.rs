@@ -1,8 +1,8 @@
-//! Starts an agent and speaks with it while it runs.
+//! Starts an agent and talks to it while it runs.
 //!
 //! An [`AcpClient`] says how the program is started. The caller holds an [`AcpConnection`], and
-//! dropping that ends the child with everything it started. The questions of the agent are answered
-//! through a [`Sender`], which knows which are open ([`questions`]).
+//! dropping that ends the child with everything it started. A [`Sender`] answers the questions of
+//! the agent, and knows which are open ([`questions`]).
 
 mod connection;
 mod questions;
@@ -25,13 +25,13 @@ pub struct AcpClient {
     child: ChildOptions,
 }
 
-/// Why an agent could not be started. Nothing that it printed is in here.
+/// Why an agent could not be started. The error contains nothing that the agent printed.
 #[derive(Debug, thiserror::Error)]
 #[error("could not start the agent: {0}; install it or give the path of an installed one")]
 pub struct AcpError(#[from] StartError);
 
 impl AcpClient {
-    /// Makes a client that starts the program as `child` says.
+    /// Creates a client that starts the program as `child` says.
     pub fn new(child: ChildOptions) -> Self {
         Self { child }
     }

@@ -1,9 +1,9 @@
-//! The questions of an agent that are open, and which of them may no longer be allowed.
+//! The open questions of an agent, and which of them may no longer be allowed.
 //!
-//! An agent may run a tool on an allow that comes after its turn was cancelled (OpenCode does), so
-//! a question is closed for good as soon as its session is cancelled, its turn is over, or the
-//! agent withdraws it. Questions are noted when their line is read, before anybody sees it: one
-//! that was on its way while its session was cancelled is known as cancelled when it is handed out.
+//! OpenCode runs a tool even if the allow comes after its turn was cancelled, and other agents may
+//! too. So a question is closed for good as soon as its session is cancelled, its turn is over, or
+//! the agent withdraws it. A question is recorded when its line is read, before a caller sees it:
+//! if its session was cancelled meanwhile, the caller gets it as cancelled.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,11 +16,11 @@ use crate::event::{AgentBody, AgentLine, AgentRequest, Notification};
 use crate::parser::AcpParser;
 use crate::words::OptionKind;
 
-/// How many questions may be open. Agents ask one at a time; beyond this many a question is not
-/// noted, and what is not noted cannot be allowed.
+/// How many questions may be open. Agents ask one at a time. Beyond this limit a question is not
+/// recorded, and a question that is not recorded cannot be allowed.
 pub const MAX_OPEN_QUESTIONS: usize = 256;
 
-/// What the parser, the connection and its senders share.
+/// The questions that the parser, the connection and its senders share.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SharedQuestions(Arc<Mutex<Questions>>);
 
@@ -28,7 +28,7 @@ pub(super) struct SharedQuestions(Arc<Mutex<Questions>>);
 #[derive(Debug, Default)]
 pub(super) struct Questions {
     open: HashMap<RequestId, Question>,
-    /// The session of each prompt whose turn is not over.
+    /// The sessions of the prompts whose turns are not over.
     prompts: HashMap<RequestId, String>,
     /// Sessions whose turn was cancelled and is not over.
     cancelled: Vec<String>,
@@ -42,19 +42,19 @@ pub(super) struct Question {
     pub(super) allow: Option<String>,
     /// The option that rejects it once.
     pub(super) reject: Option<String>,
-    /// Whether it came after its turn was cancelled.
+    /// Whether the question came after its turn was cancelled.
     pub(super) is_cancelled: bool,
 }
 
 impl SharedQuestions {
     pub(super) fn lock(&self) -> MutexGuard<'_, Questions> {
-        // Nothing in here panics half way through a change.
+        // A poisoned lock is fine: nothing in here panics half way through a change.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Questions {
-    /// Notes a prompt before it is sent.
+    /// Records a prompt before it is sent.
     pub(super) fn prompted(&mut self, id: RequestId, session_id: &str) {
         self.prompts.insert(id, session_id.to_owned());
     }
@@ -65,7 +65,7 @@ impl Questions {
     }
 
     /// Closes every question of a session and returns their ids, each to be answered with
-    /// `cancelled`. What the agent still asks until the turn is over is cancelled as well.
+    /// `cancelled`. Questions that come before the turn is over are cancelled as well.
     pub(super) fn cancel(&mut self, session_id: &str) -> Vec<RequestId> {
         let is_running = self.prompts.values().any(|session| session == session_id);
         if is_running && !self.is_cancelled(session_id) {
@@ -84,7 +84,7 @@ impl Questions {
         self.open.remove(id);
     }
 
-    /// Notes what a line of the agent changes.
+    /// Records the changes that a line of the agent makes.
     fn note(&mut self, line: &AgentLine) {
         match &line.body {
             AgentBody::Request { id, request } => {
@@ -106,7 +106,7 @@ impl Questions {
 
     fn asked(&mut self, id: &RequestId, asked: &PermissionRequest) {
         let option = |kind| asked.option(kind).map(|option| option.option_id.to_string());
-        // Two open questions of one id cannot be told apart by an answer, so neither is allowed.
+        // An answer cannot distinguish two open questions with one id, so neither may be allowed.
         let is_repeated = self.open.contains_key(id);
         if !is_repeated && self.open.len() >= MAX_OPEN_QUESTIONS {
             return;
@@ -120,7 +120,7 @@ impl Questions {
         self.open.insert(id.clone(), question);
     }
 
-    /// A turn is over when its prompt is answered, and its questions are then nobody's.
+    /// Ends the turn whose prompt was answered, and closes its questions.
     fn answered(&mut self, id: &RequestId) {
         let Some(session_id) = self.prompts.remove(id) else { return };
         if !self.prompts.values().any(|session| *session == session_id) {
@@ -147,7 +147,7 @@ impl Questions {
     }
 }
 
-/// Reads the lines of an agent and notes its questions.
+/// Reads the lines of an agent and records its questions.
 #[derive(Debug)]
 pub(super) struct NotingParser {
     parser: AcpParser,
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(questions.cancel("s"), [RequestId::Number(0)]);
         assert_eq!(questions.get(&0.into()), None);
         assert!(!questions.get(&1.into()).unwrap().is_cancelled);
-        // It was on its way when the turn was cancelled.
+        // The question was on its way when the turn was cancelled.
         ask(&mut questions, 2, "s");
         assert!(questions.get(&2.into()).unwrap().is_cancelled);
         note(&mut questions, r#"{"id":3,"result":{"stopReason":"cancelled"}}"#);

@@ -6,41 +6,43 @@ use agent_lines::rpc::{LineInput, RequestId, SendError};
 use super::questions::SharedQuestions;
 use crate::send::{ClientAnswer, ClientLine, PermissionAnswer};
 
-/// What we say about a call. The protocol knows answers that outlive the question (`allow_always`);
-/// they cannot be said here.
+/// Our decision about a tool call. The protocol also has answers that outlive the question
+/// (`allow_always`); we never send them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// It may happen, this once.
+    /// The call may run, this once.
     AllowOnce,
-    /// It may not; the turn goes on.
+    /// The call may not run; the turn continues.
     RejectOnce,
 }
 
-/// What the agent was told.
+/// The answer that the agent got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answered {
-    /// What was decided.
+    /// Our decision.
     AsDecided,
-    /// That the turn was cancelled: the question came after it was.
+    /// `cancelled`, because the question came after its turn was cancelled.
     Cancelled,
 }
 
 /// Why a question was not answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DecideError {
-    /// It was answered, its turn was cancelled or is over, the agent has withdrawn it, or nobody
-    /// ever asked it.
+    /// The question was already answered, its turn was cancelled or is over, the agent withdrew it,
+    /// or it was never asked.
     #[error("the question is not open")]
     NotOpen,
-    /// The agent does not offer to allow it once, or asks twice under one id. It is still open.
+    /// The agent does not offer to allow it once, or uses one id for two questions. The question is
+    /// still open.
     #[error("the question cannot be allowed once")]
     NotOffered,
-    /// The agent does not read, or is gone.
+    /// The agent does not read its input, or is gone.
     #[error(transparent)]
     Input(#[from] InputError),
 }
 
-/// Speaks to an agent beside its connection. Cheap to clone; sending only queues, and never waits.
+/// Sends lines to an agent, independently of its connection. Cheap to clone; sending only queues a
+/// line and never waits.
 #[derive(Debug, Clone)]
 pub struct Sender {
     input: LineInput,
@@ -56,10 +58,10 @@ impl Sender {
         self.input.send(line.to_line())
     }
 
-    /// Answers a question whether a call may run. The option is chosen by its kind; a rejection
-    /// that the agent does not offer is sent as an error, which every agent takes for one.
+    /// Answers a question whether a tool call may run. The option is chosen by its kind. If the
+    /// agent offers no rejection, an error is sent, which every agent treats as one.
     pub fn decide(&self, id: &RequestId, decision: Decision) -> Result<Answered, DecideError> {
-        // Held while the line is queued, so that no allow is queued after a cancel.
+        // The lock is held while the line is queued, so that no allow is queued after a cancel.
         let mut questions = self.questions.lock();
         let question = questions.get(id).ok_or(DecideError::NotOpen)?;
         let selected = |option_id: &Option<String>| {
@@ -86,8 +88,8 @@ impl Sender {
         Ok(answered)
     }
 
-    /// Refuses a question of any kind, so that the agent does not wait. For a question whether a
-    /// call may run this is a denial.
+    /// Refuses a question of any kind, so that the agent does not wait. A tool call that the
+    /// question is about is thereby denied.
     pub fn refuse(&self, id: &RequestId, message: &str) -> Result<(), InputError> {
         let mut questions = self.questions.lock();
         self.send(&ClientLine::refuse(id.clone(), message))?;
@@ -95,8 +97,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Ends the turn of a session. Its open questions are answered with `cancelled`, as the
-    /// protocol wants, and nothing of it can be allowed any more.
+    /// Cancels the turn of a session. Its open questions are answered with `cancelled`, as the
+    /// protocol requires, and none of its tool calls can be allowed any more.
     pub fn cancel(&self, session_id: &str) -> Result<(), SendError> {
         let mut questions = self.questions.lock();
         let open = questions.cancel(session_id);

@@ -1,4 +1,4 @@
-//! The answers to requests of ours. [`Outcome::read`](agent_lines::rpc::Outcome::read) types them.
+//! The answers to our requests. [`Outcome::read`](agent_lines::rpc::Outcome::read) types them.
 
 use agent_lines::json::{RawJson, Text};
 use agent_lines::json_object;
@@ -8,17 +8,17 @@ use crate::words::StopReason;
 json_object! {
     /// The answer to `initialize`.
     pub struct Initialized {
-        /// The version that the agent speaks; some repeat whatever they are asked.
+        /// The version that the agent speaks; some agents repeat whatever version the client names.
         protocol_version: Option<u64> = "protocolVersion",
-        /// Who it is; Goose does not say.
+        /// The name and version of the agent; Goose does not send it.
         agent_info: Option<AgentInfo> = "agentInfo",
-        /// What it can do.
+        /// The capabilities of the agent.
         capabilities: AgentCapabilities = "agentCapabilities",
-        /// Ways to log in, in words for people.
+        /// The ways to log in, in words for people.
         auth_methods: Vec<RawJson> = "authMethods",
     }
 
-    /// Who an agent is.
+    /// The name and version of an agent.
     pub struct AgentInfo {
         /// Its name.
         name: Text = "name",
@@ -26,19 +26,19 @@ json_object! {
         version: Option<Text> = "version",
     }
 
-    /// What an agent can do.
+    /// The capabilities of an agent.
     pub struct AgentCapabilities {
-        /// Whether it has `session/load`.
+        /// Whether the agent supports `session/load`.
         load_session: bool = "loadSession",
-        /// What else it can do with sessions.
+        /// Its other capabilities for sessions.
         session: SessionCapabilities = "sessionCapabilities",
-        /// What a prompt may hold beside text and links.
+        /// What a prompt may contain besides text and links.
         prompt: PromptCapabilities = "promptCapabilities",
-        /// Which MCP servers it can use beside programs.
+        /// Which MCP servers it can use besides programs.
         mcp: RawJson = "mcpCapabilities",
     }
 
-    /// What an agent can do with sessions. A field that is there, if only as `{}`, is offered.
+    /// An agent's capabilities for sessions. A field that is present, even as `{}`, is offered.
     pub struct SessionCapabilities {
         /// `session/list`.
         list: Option<RawJson> = "list",
@@ -52,11 +52,11 @@ json_object! {
         additional_directories: Option<RawJson> = "additionalDirectories",
     }
 
-    /// What a prompt may hold beside text and links.
+    /// What a prompt may contain besides text and links.
     pub struct PromptCapabilities {
-        /// Pictures.
+        /// Images.
         image: bool = "image",
-        /// Sounds.
+        /// Audio.
         audio: bool = "audio",
         /// Files with their text.
         embedded_context: bool = "embeddedContext",
@@ -64,7 +64,7 @@ json_object! {
 
     /// The answer to `session/new`, `session/load`, `session/resume` and `session/fork`.
     pub struct SessionOpened {
-        /// The session; left out where the request named it.
+        /// The session; left out if the request named it.
         session_id: Option<Text> = "sessionId",
         /// The modes of the session.
         modes: Option<Modes> = "modes",
@@ -74,29 +74,29 @@ json_object! {
 
     /// The modes of a session.
     pub struct Modes {
-        /// The mode that counts.
+        /// The mode in effect.
         current_mode_id: Text = "currentModeId",
-        /// Those that there are.
+        /// All modes.
         available_modes: Vec<Mode> = "availableModes",
     }
 
-    /// A mode: what the agent may do without a question.
+    /// A mode: what the agent may do without permission.
     pub struct Mode {
-        /// Names it.
+        /// The id of the mode.
         id: Text = "id",
-        /// What is shown to a person.
+        /// The name that is shown to a person.
         name: Text = "name",
     }
 
     /// One option of a session.
     pub struct ConfigOption {
-        /// Names it.
+        /// The id of the option.
         id: Text = "id",
-        /// What it is about: `mode`, `model`, `thought_level`, …
+        /// The subject of the option: `mode`, `model`, `thought_level`, …
         category: Option<Text> = "category",
-        /// Its value, mostly a string.
+        /// Its value, usually a string.
         current_value: RawJson = "currentValue",
-        /// The values that there are.
+        /// The possible values.
         options: RawJson = "options",
     }
 
@@ -104,45 +104,45 @@ json_object! {
     pub struct SessionPage {
         /// The sessions of this page.
         sessions: Vec<ListedSession> = "sessions",
-        /// Where the next page begins.
+        /// The cursor of the next page.
         next_cursor: Option<Text> = "nextCursor",
     }
 
-    /// A session that is kept.
+    /// A stored session.
     pub struct ListedSession {
-        /// Names it.
+        /// The id of the session.
         session_id: Text = "sessionId",
-        /// Where it works.
+        /// Its working directory.
         cwd: Option<Text> = "cwd",
         /// Its title.
         title: Option<Text> = "title",
-        /// When it changed, in the agent's spelling, which sorts as text.
+        /// When it last changed, in the agent's notation, which sorts as text.
         updated_at: Option<Text> = "updatedAt",
     }
 
     /// The answer to `session/prompt`: the turn is over.
     pub struct PromptEnded {
-        /// Why; none for a reason that nobody knows.
+        /// Why the turn ended; `None` for an unknown reason.
         stop_reason: Option<StopReason> = "stopReason",
         /// The tokens of the turn, or of its last request: see `docs/acp.md`.
         usage: Option<Usage> = "usage",
-        /// More about it.
+        /// Further data.
         meta: Option<RawJson> = "_meta",
     }
 
-    /// Tokens.
+    /// Token counts.
     pub struct Usage {
-        /// Read.
+        /// Input tokens.
         input_tokens: u64 = "inputTokens",
-        /// Written.
+        /// Output tokens.
         output_tokens: u64 = "outputTokens",
-        /// Both.
+        /// The sum of both.
         total_tokens: u64 = "totalTokens",
     }
 }
 
 impl SessionOpened {
-    /// Returns the mode that counts, wherever the agent says it.
+    /// Returns the mode in effect, wherever the agent reports it.
     pub fn mode(&self) -> Option<String> {
         match &self.modes {
             Some(modes) => Some(modes.current_mode_id.to_string()),
@@ -157,7 +157,7 @@ impl SessionOpened {
 }
 
 impl ConfigOption {
-    /// Returns its value when that is a string.
+    /// Returns its value if that is a string.
     pub fn value(&self) -> Option<String> {
         self.current_value.parse().ok()
     }

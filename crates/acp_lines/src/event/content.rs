@@ -1,4 +1,4 @@
-//! Texts, pictures and links, in messages and in what tools bring.
+//! Texts, images and links, in messages and in the results of tools.
 
 use agent_lines::json::{RawJson, Text};
 use agent_lines::json_object;
@@ -10,15 +10,15 @@ json_object! {
         content_type: Text = "type",
         /// The text of a `text`.
         text: Option<Text> = "text",
-        /// Where a `resource_link` leads.
+        /// The target of a `resource_link`.
         uri: Option<Text> = "uri",
         /// The name of a `resource_link`.
         name: Option<Text> = "name",
-        /// What an `image` or `audio` is.
+        /// The MIME type of an `image` or `audio`.
         mime_type: Option<Text> = "mimeType",
         /// An `image` or `audio` in base64.
         data: Option<Text> = "data",
-        /// What a `resource` holds.
+        /// The contents of a `resource`.
         resource: Option<RawJson> = "resource",
     }
 
@@ -26,7 +26,7 @@ json_object! {
     pub struct Chunk {
         /// The part.
         content: Content = "content",
-        /// The message that it belongs to, where the agent says it.
+        /// The message that it belongs to, if the agent names one.
         message_id: Option<Text> = "messageId",
     }
 }

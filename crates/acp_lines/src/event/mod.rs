@@ -1,9 +1,9 @@
-//! What a line of an agent says, typed.
+//! The typed lines of an agent.
 //!
-//! A line is a request ([`request`]), a notification ([`update`], mostly) or an answer to a request
-//! of ours ([`answer`]). Updates tell of texts ([`content`]), of calls of tools ([`tool`]) and of
-//! the session. Reading is lenient by design, because agents add fields and kinds of their own:
-//! what is not known stays in [`AgentLine::raw`] and in the `Unknown` variants.
+//! A line is a request ([`request`]), a notification (usually an [`update`]) or an answer to a
+//! request of ours ([`answer`]). Updates report texts ([`content`]), tool calls ([`tool`]) and
+//! changes of the session. Reading is lenient by design, because agents add fields and kinds of
+//! their own: unknown parts stay in [`AgentLine::raw`] and in the `Unknown` variants.
 
 pub mod answer;
 pub mod content;
@@ -18,7 +18,7 @@ pub use request::AgentRequest;
 pub use update::SessionUpdate;
 
 agent_lines::json_object! {
-    /// A request of the other side needs no answer any more.
+    /// The other side no longer needs an answer to one of its requests.
     pub struct CancelRequest {
         /// The request.
         request_id: Option<RequestId> = "requestId",
@@ -28,11 +28,11 @@ agent_lines::json_object! {
 /// One line of an agent's output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentLine {
-    /// What the line says.
+    /// The typed contents of the line.
     pub body: AgentBody,
-    /// The session that a request or notification is about, where it names one.
+    /// The session that a request or notification is about, if it names one.
     pub session_id: Option<Text>,
-    /// What had to be repaired before the line could be read.
+    /// The repairs that made the line readable.
     pub repairs: Repairs,
     raw: RawJson,
 }
@@ -40,18 +40,18 @@ pub struct AgentLine {
 /// The kinds of line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentBody {
-    /// The agent asks, and waits for the answer.
+    /// The agent sends a request and waits for the answer.
     Request {
-        /// Names the question; the answer carries it.
+        /// Identifies the request; the answer carries it.
         id: RequestId,
-        /// What is asked.
+        /// The request.
         request: Box<AgentRequest>,
     },
-    /// The agent tells.
+    /// The agent sends a notification.
     Notification(Box<Notification>),
     /// The agent answers a request of ours.
     Answer(Answer),
-    /// The agent could not read a line of ours: an error that names no request.
+    /// The agent could not read one of our lines: an error that names no request.
     Complaint(RpcError),
 }
 
@@ -60,7 +60,7 @@ pub enum AgentBody {
 pub enum Notification {
     /// `session/update`: something happened in a session.
     Update(SessionUpdate),
-    /// `$/cancel_request`: a question needs no answer any more.
+    /// `$/cancel_request`: a question no longer needs an answer.
     CancelRequest(CancelRequest),
     /// A method of the agent's own, which begins with `_`.
     Extension {
@@ -109,7 +109,7 @@ impl AgentLine {
         &self.raw
     }
 
-    /// Whether the line's method, or the kind of its update, is one that this crate does not know.
+    /// Returns whether this crate does not know the line's method, or the kind of its update.
     pub fn is_unknown(&self) -> bool {
         match &self.body {
             AgentBody::Request { request, .. } => matches!(**request, AgentRequest::Unknown { .. }),
@@ -123,7 +123,8 @@ impl AgentLine {
     }
 }
 
-/// The error of a line that answers nobody: agents write it with `"id": null` or without an id.
+/// Returns the error of a line that answers no request: agents write it with `"id": null` or
+/// without an id.
 fn complaint(line: Value<'_>) -> Option<RpcError> {
     let has_id = line.get("id").and_then(RequestId::from_json).is_some();
     if has_id || line.get("method").is_some() || line.get("result").is_some() {
@@ -147,7 +148,7 @@ impl Notification {
 }
 
 impl serde::Serialize for AgentLine {
-    /// Writes the raw JSON, so nothing the agent said is lost.
+    /// Writes the raw JSON, so that nothing the agent wrote is lost.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.raw.serialize(serializer)
     }

@@ -1,4 +1,4 @@
-//! What an agent asks. It waits for the answer; [`Sender`](crate::Sender) gives it.
+//! The requests of an agent. It waits for the answer, which a [`Sender`](crate::Sender) sends.
 
 use agent_lines::json::{RawJson, Text, Value};
 use agent_lines::json_object;
@@ -7,26 +7,27 @@ use agent_lines::rpc::{kept, lenient};
 use super::tool::ToolCall;
 use crate::words::OptionKind;
 
-/// A question of the agent, by its method.
+/// A request of the agent, by its method.
 #[derive(Debug, Clone, PartialEq)]
 pub enum AgentRequest {
-    /// `session/request_permission`: may this call of a tool run?
+    /// `session/request_permission`: asks whether a tool call may run.
     Permission(Box<PermissionRequest>),
-    /// `fs/…`: the client is to read or write a file. Some agents ask although nobody offered it.
+    /// `fs/…`: asks the client to read or write a file. Some agents send it although the client
+    /// does not offer it.
     FileSystem {
         /// The method.
         method: Text,
         /// Its parameters.
         params: RawJson,
     },
-    /// `terminal/…`: the client is to run a command.
+    /// `terminal/…`: asks the client to run a command.
     Terminal {
         /// The method.
         method: Text,
         /// Its parameters.
         params: RawJson,
     },
-    /// Any other method. It must be answered, with an error if need be, or the agent waits.
+    /// Any other method. The client must answer it, if only with an error, or the agent waits.
     Unknown {
         /// The method.
         method: Text,
@@ -36,23 +37,23 @@ pub enum AgentRequest {
 }
 
 json_object! {
-    /// A question whether a call of a tool may run.
+    /// The question whether a tool call may run.
     pub struct PermissionRequest {
         /// The session.
         session_id: Text = "sessionId",
-        /// The call, or a part of what there is to know about it: see `docs/acp.md`.
+        /// The call, or only a part of its fields: see `docs/acp.md`.
         tool_call: ToolCall = "toolCall",
-        /// What may be answered.
+        /// The possible answers.
         options: Vec<PermissionOption> = "options",
     }
 
     /// One possible answer.
     pub struct PermissionOption {
-        /// Names it; the answer carries it.
+        /// The id of the option; the answer carries it.
         option_id: Text = "optionId",
-        /// What is shown to a person.
+        /// The name that is shown to a person.
         name: Text = "name",
-        /// What it means; none for a meaning that nobody knows.
+        /// Its meaning; `None` for an unknown one.
         kind: Option<OptionKind> = "kind",
     }
 }

@@ -1,4 +1,4 @@
-//! Calls of tools. Agents tell of one call in several lines, each with a part of it.
+//! Tool calls. Agents report one call in several lines, each with a part of it.
 
 use agent_lines::json::{RawJson, Text};
 use agent_lines::json_object;
@@ -7,31 +7,32 @@ use super::content::Content;
 use crate::words::{ToolKind, ToolStatus};
 
 json_object! {
-    /// What one line tells of a call. What a line leaves out stays as it was.
+    /// The part of a call that one line reports. Fields that a line leaves out are unchanged.
     pub struct ToolCall {
-        /// Names the call.
+        /// The id of the call.
         tool_call_id: Text = "toolCallId",
-        /// The tool; few agents say it here.
+        /// The name of the tool; few agents send it here.
         name: Option<Text> = "name",
-        /// What is shown to a person. It may be written by the model, and is no evidence.
+        /// The title that is shown to a person. The model may have written it, so it is no
+        /// evidence.
         title: Option<Text> = "title",
-        /// What kind of thing the tool does.
+        /// What kind of tool it is.
         kind: Option<ToolKind> = "kind",
-        /// How far it has come.
+        /// The status of the call.
         status: Option<ToolStatus> = "status",
-        /// What it shows: text, changes of files.
+        /// The visible output: text, changes of files.
         content: Option<Vec<ToolContent>> = "content",
         /// The files that it works on.
         locations: Option<Vec<Location>> = "locations",
-        /// The arguments as the model wrote them; whole in some agents, empty in others.
+        /// The arguments as the model wrote them; complete in some agents, empty in others.
         raw_input: Option<RawJson> = "rawInput",
-        /// What the tool brought.
+        /// The result of the tool.
         raw_output: Option<RawJson> = "rawOutput",
-        /// More about it.
+        /// Extensions of particular agents.
         meta: ToolMeta = "_meta",
     }
 
-    /// One part of what a call shows, by its `type`: `content`, `diff`, `terminal`.
+    /// One part of a call's visible output, by its `type`: `content`, `diff`, `terminal`.
     pub struct ToolContent {
         /// Its type.
         content_type: Text = "type",
@@ -39,15 +40,15 @@ json_object! {
         content: Option<Content> = "content",
         /// The file of a `diff`.
         path: Option<Text> = "path",
-        /// What the file held, or the part of it; none for a new file.
+        /// The old text of the file, or of a part of it; `None` for a new file.
         old_text: Option<Text> = "oldText",
-        /// What the file is to hold, or the part of it.
+        /// The new text of the file, or of a part of it.
         new_text: Option<Text> = "newText",
         /// The terminal of a `terminal`.
         terminal_id: Option<Text> = "terminalId",
     }
 
-    /// A file, and a line of it.
+    /// A file, and a line in it.
     pub struct Location {
         /// The file.
         path: Text = "path",
@@ -55,27 +56,27 @@ json_object! {
         line: Option<u64> = "line",
     }
 
-    /// What agents add to a call.
+    /// Fields that particular agents add to a call.
     pub struct ToolMeta {
-        /// What claude-agent-acp adds.
+        /// The fields of claude-agent-acp.
         claude_code: ClaudeMeta = "claudeCode",
-        /// What Goose adds.
+        /// The fields of Goose.
         goose: GooseMeta = "goose",
     }
 
-    /// What claude-agent-acp adds.
+    /// The fields that claude-agent-acp adds.
     pub struct ClaudeMeta {
         /// The tool.
         tool_name: Option<Text> = "toolName",
     }
 
-    /// What Goose adds.
+    /// The fields that Goose adds.
     pub struct GooseMeta {
         /// The call.
         tool_call: GooseCall = "toolCall",
     }
 
-    /// What Goose adds to a call.
+    /// The fields that Goose adds to a call.
     pub struct GooseCall {
         /// The tool.
         tool_name: Option<Text> = "toolName",
@@ -83,7 +84,7 @@ json_object! {
 }
 
 impl ToolCall {
-    /// Returns the name of the tool, where the agent says it in a field of its own. A title is no
+    /// Returns the name of the tool, if the agent sends it in a field of its own. A title is not a
     /// name: agents put commands and paths there.
     pub fn tool_name(&self) -> Option<&str> {
         let meta = &self.meta;
@@ -91,7 +92,7 @@ impl ToolCall {
         name.or(meta.goose.tool_call.tool_name.as_ref()).map(|name| &**name)
     }
 
-    /// Adds what a later line tells of the same call.
+    /// Adds the fields of a later line about the same call.
     pub fn merge(&mut self, later: &Self) {
         fn take<T: Clone>(field: &mut Option<T>, later: &Option<T>) {
             if later.is_some() {

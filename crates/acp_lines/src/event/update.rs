@@ -1,4 +1,4 @@
-//! What happens in a session.
+//! The events of a session.
 
 use agent_lines::json::{RawJson, Text, Value};
 use agent_lines::json_object;
@@ -11,24 +11,24 @@ use super::tool::ToolCall;
 /// An update, by its `sessionUpdate`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SessionUpdate {
-    /// `user_message_chunk`: a part of a prompt, mostly of an earlier one while a session is
+    /// `user_message_chunk`: a part of a prompt, usually of an earlier one while a session is
     /// loaded.
     UserMessageChunk(Chunk),
-    /// `agent_message_chunk`: a part of what the model says.
+    /// `agent_message_chunk`: a part of the model's message.
     AgentMessageChunk(Chunk),
-    /// `agent_thought_chunk`: a part of what the model thinks.
+    /// `agent_thought_chunk`: a part of the model's thinking.
     AgentThoughtChunk(Chunk),
-    /// `tool_call`: a call of a tool begins.
+    /// `tool_call`: a tool call begins.
     ToolCall(Box<ToolCall>),
-    /// `tool_call_update`: something about a call changes. In some agents the first word of it.
+    /// `tool_call_update`: a tool call changes. Some agents send it as the first line about a call.
     ToolCallUpdate(Box<ToolCall>),
-    /// `plan`: what the agent means to do, whole.
+    /// `plan`: the agent's complete plan.
     Plan(Plan),
-    /// `available_commands_update`: what a prompt that begins with `/` can do.
+    /// `available_commands_update`: the commands that a prompt can begin with, after `/`.
     AvailableCommands(RawJson),
-    /// `current_mode_update`: the session's mode has moved.
+    /// `current_mode_update`: the session's mode has changed.
     CurrentMode(CurrentMode),
-    /// `config_option_update`: the session's options have moved.
+    /// `config_option_update`: the session's options have changed.
     ConfigOptions(ConfigOptions),
     /// `session_info_update`: the session's title.
     SessionInfo(SessionInfo),
@@ -48,7 +48,7 @@ pub enum SessionUpdate {
 }
 
 json_object! {
-    /// What the agent means to do.
+    /// The agent's plan.
     pub struct Plan {
         /// The steps.
         entries: Vec<PlanEntry> = "entries",
@@ -56,7 +56,7 @@ json_object! {
 
     /// One step of a plan.
     pub struct PlanEntry {
-        /// What is to be done.
+        /// The task of the step.
         content: Text = "content",
         /// `high`, `medium`, `low`.
         priority: Option<Text> = "priority",
@@ -64,41 +64,41 @@ json_object! {
         status: Option<Text> = "status",
     }
 
-    /// The session's mode has moved.
+    /// The new mode of a session.
     pub struct CurrentMode {
         /// The mode.
         current_mode_id: Text = "currentModeId",
     }
 
-    /// The session's options have moved.
+    /// The new options of a session.
     pub struct ConfigOptions {
         /// All of them.
         config_options: Vec<ConfigOption> = "configOptions",
     }
 
-    /// What is told of a session.
+    /// A description of a session.
     pub struct SessionInfo {
         /// Its title.
         title: Option<Text> = "title",
-        /// When it changed, in the agent's spelling.
+        /// When the session last changed, in the agent's notation.
         updated_at: Option<Text> = "updatedAt",
     }
 
     /// How full the model's context is.
     pub struct UsageUpdate {
-        /// Tokens in it.
+        /// Tokens in the context.
         used: u64 = "used",
-        /// Tokens that fit.
+        /// The size of the context in tokens.
         size: u64 = "size",
-        /// What the session cost.
+        /// The cost of the session so far.
         cost: Option<Cost> = "cost",
     }
 
     /// An amount of money.
     pub struct Cost {
-        /// How much.
+        /// The number.
         amount: f64 = "amount",
-        /// Of what.
+        /// The currency.
         currency: Text = "currency",
     }
 }

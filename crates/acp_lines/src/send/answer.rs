@@ -5,18 +5,18 @@ use serde_json::{Map, Value, json};
 use crate::AcpLineError;
 use crate::parser::no_line;
 
-/// An answer.
+/// An answer of the client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClientAnswer {
-    /// To a question whether a call may run.
+    /// The answer to a question whether a tool call may run.
     Permission(PermissionAnswer),
     /// Any other result.
     Other(Value),
-    /// A refusal. Every agent takes it for a denial.
+    /// A refusal. Every agent treats it as a denial.
     Error(Value),
 }
 
-/// The answer to a question whether a call may run.
+/// The answer to a question whether a tool call may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PermissionAnswer {
     /// One of the options that the question offered.
@@ -29,7 +29,7 @@ pub enum PermissionAnswer {
 }
 
 impl ClientAnswer {
-    /// The name and value of the answer in its line.
+    /// Returns the name and value of the answer in its line.
     pub(super) fn to_json(&self) -> (&'static str, Value) {
         let outcome = match self {
             Self::Permission(PermissionAnswer::Selected { option_id }) => {
@@ -42,8 +42,8 @@ impl ClientAnswer {
         ("result", json!({ "outcome": outcome }))
     }
 
-    /// Reads an answer. The line does not say which question it is for, so its form decides; what
-    /// has another form than ours stays as it is.
+    /// Reads an answer. The line does not say which question it answers, so its form decides; a
+    /// result of any other form is kept as `Other`.
     pub(super) fn read(mut line: Map<String, Value>) -> Result<Self, AcpLineError> {
         if let Some(error) = line.remove("error") {
             return Ok(Self::Error(error));

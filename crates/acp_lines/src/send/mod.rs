@@ -1,8 +1,8 @@
 //! The lines of a client: requests, notifications, answers to the agent's questions.
 //!
 //! A [`ClientLine`] can be built, written ([`ClientLine::to_line`]) and read back
-//! ([`ClientLine::parse`]), which is also how a program that is an agent reads its client; fields
-//! that this crate does not know are kept in `extra`.
+//! ([`ClientLine::parse`]). A program that implements an agent reads its client the same way.
+//! Unknown fields are kept in `extra`.
 
 mod answer;
 mod params;
@@ -22,16 +22,16 @@ pub use request::ClientRequest;
 use crate::AcpLineError;
 use crate::parser::no_line;
 
-/// A refusal's code for a request that was given up.
+/// The error code for a request that was cancelled.
 pub const REQUEST_CANCELLED: i64 = -32800;
 
-/// What stands around every line.
+/// The fields that every line has.
 pub(crate) const ENVELOPE: Envelope = Envelope::JsonRpc2;
 
 /// One line of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientLine {
-    /// What it says.
+    /// The typed contents of the line.
     pub body: ClientBody,
 }
 
@@ -40,14 +40,14 @@ pub struct ClientLine {
 pub enum ClientBody {
     /// A request; the answer carries its id.
     Request {
-        /// Names it. Ids of the client and of the agent are apart.
+        /// Identifies the request. The client and the agent number their requests independently.
         id: RequestId,
-        /// What is asked for.
+        /// The request.
         request: Box<ClientRequest>,
     },
-    /// `session/cancel`: the turn of this session is to end.
+    /// `session/cancel`: cancels the turn of this session.
     Cancel(SessionRef),
-    /// `$/cancel_request`: a request of the client needs no answer any more.
+    /// `$/cancel_request`: the client no longer needs the answer to one of its requests.
     CancelRequest {
         /// The request.
         request_id: RequestId,
@@ -74,7 +74,7 @@ impl ClientLine {
         Self { body: ClientBody::Request { id: id.into(), request: Box::new(request) } }
     }
 
-    /// Builds the end of a session's turn.
+    /// Builds the cancellation of a session's turn.
     pub fn cancel(session_id: impl Into<String>) -> Self {
         let session = SessionRef { session_id: session_id.into(), ..SessionRef::default() };
         Self { body: ClientBody::Cancel(session) }
@@ -85,7 +85,7 @@ impl ClientLine {
         Self { body: ClientBody::Answer { id, answer } }
     }
 
-    /// Builds the refusal of a question that cannot be served, so that the agent does not wait.
+    /// Builds the refusal of a question that we cannot serve, so that the agent does not wait.
     pub fn refuse(id: RequestId, message: &str) -> Self {
         let error = json!({ "code": METHOD_NOT_FOUND, "message": message });
         Self::answer(id, ClientAnswer::Error(error))
@@ -97,7 +97,7 @@ impl ClientLine {
             ClientBody::Request { id, request } => {
                 ENVELOPE.request(id, request.method(), request.params())
             }
-            // Plain data with string keys: writing it cannot fail.
+            // Writing cannot fail, because this is plain data with string keys.
             ClientBody::Cancel(session) => {
                 ENVELOPE.notification(CANCEL, serde_json::to_value(session).ok())
             }
@@ -112,12 +112,12 @@ impl ClientLine {
         }
     }
 
-    /// Returns the line with its newline, ready to be written. It holds no other line break.
+    /// Returns the line with its newline, ready to be written. It contains no other line break.
     pub fn to_line(&self) -> String {
         with_newline(&self.to_json())
     }
 
-    /// Reads a line that a client wrote. The error holds nothing of the line.
+    /// Reads a line that a client wrote. The error contains nothing of the line.
     pub fn parse(line: &str) -> Result<Self, AcpLineError> {
         let Parts { id, method, params, rest } = Parts::read(line, no_line)?;
         let body = match (method, id) {
@@ -135,8 +135,8 @@ impl ClientLine {
         Ok(Self { body })
     }
 
-    /// Whether the method is one that this crate does not know. A name that begins with `_` is an
-    /// extension, which nobody has to know.
+    /// Returns whether this crate does not know the method. A name that begins with `_` is an
+    /// extension and does not count as unknown.
     pub fn is_unknown(&self) -> bool {
         let method = match &self.body {
             ClientBody::Request { request, .. } => match &**request {
@@ -173,7 +173,8 @@ fn notification(method: String, params: Option<Value>) -> Result<ClientBody, Acp
     }
 }
 
-/// Either side may say that a request of its own needs no answer any more.
+/// Builds the notification that a request no longer needs an answer. Either side may send it about
+/// its own requests.
 pub(crate) fn cancel_request(request_id: &RequestId) -> Value {
     ENVELOPE.notification(CANCEL_REQUEST, Some(json!({ "requestId": request_id })))
 }

@@ -8,29 +8,30 @@ use super::params::{
 };
 
 rpc_requests! {
-    /// A request.
+    /// A request of the client.
     pub enum ClientRequest {
-        /// Begins the conversation, once.
+        /// Begins the connection, once.
         Initialize(Initialize) = "initialize",
-        /// Logs in. It was never needed with the agents that were tried.
+        /// Logs in. None of the agents that we tried needed it.
         Authenticate(Authenticate) = "authenticate",
         /// Begins a session.
         SessionNew(SessionNew) = "session/new",
-        /// Goes on with a session; its history comes as updates.
+        /// Continues a session; its history comes as updates.
         SessionLoad(SessionReopen) = "session/load",
-        /// Goes on with a session, without its history.
+        /// Continues a session, without its history.
         SessionResume(SessionReopen) = "session/resume",
         /// Copies a session.
         SessionFork(SessionReopen) = "session/fork",
-        /// Lists the sessions that are kept.
+        /// Lists the stored sessions.
         SessionList(SessionList) = "session/list",
-        /// Forgets a session in this process.
+        /// Closes a session in this process.
         SessionClose(SessionRef) = "session/close",
         /// Sends a prompt; the answer comes when its turn is over.
         Prompt(Prompt) = "session/prompt",
-        /// Changes what the agent may do without a question.
+        /// Changes what the agent may do without permission.
         SetMode(SetMode) = "session/set_mode",
-        /// Changes an option of a session; one of the category `mode` is what `SetMode` changes.
+        /// Changes an option of a session. An option of the category `mode` changes the same as
+        /// `SetMode`.
         SetConfigOption(SetConfigOption) = "session/set_config_option",
         /// Changes the model, in agents that have no option for it.
         SetModel(SetModel) = "session/set_model",

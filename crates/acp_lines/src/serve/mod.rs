@@ -1,8 +1,7 @@
-//! The lines that an agent writes, for a program that is one.
+//! The lines that an agent writes, for a program that implements an agent.
 //!
-//! A [`ServedLine`] is built and written; what clients write is read with a [`ClientReader`], line
-//! by line. [`Update`] and [`PermissionAsk`] can also be read from JSON and written again without a
-//! loss.
+//! A [`ServedLine`] is built and written; a [`ClientReader`] reads the lines of the client.
+//! [`Update`] and [`PermissionAsk`] can also be read from JSON and written again without loss.
 
 mod read;
 mod update;
@@ -24,35 +23,36 @@ pub enum ServedLine {
     Update {
         /// The session.
         session_id: String,
-        /// What.
+        /// The event.
         update: Update,
     },
-    /// A question whether a call may run.
+    /// The question whether a tool call may run.
     Permission {
-        /// Names it. Ids of the agent and of the client are apart.
+        /// Identifies the question. The agent and the client number their requests independently.
         id: RequestId,
         /// The question.
         ask: Box<PermissionAsk>,
     },
-    /// A question of ours needs no answer any more. Whatever a client answers now is no decision.
+    /// One of our questions no longer needs an answer. An answer that still comes is not a
+    /// decision.
     Withdraw {
         /// The question.
         request_id: RequestId,
     },
-    /// A request of the client was done.
+    /// A request of the client succeeded.
     Result {
         /// The request.
         id: RequestId,
-        /// What came of it.
+        /// The result of the request.
         result: Value,
     },
     /// A request of the client was refused.
     Error {
-        /// The request; none for a line of which nobody can say what it asks.
+        /// The request; `None` if the line does not tell which request it is.
         id: Option<RequestId>,
-        /// What kind of refusal.
+        /// The error code.
         code: i64,
-        /// Why, in words for a person.
+        /// The reason, in words for a person.
         message: String,
     },
 }
@@ -65,7 +65,7 @@ impl ServedLine {
                 let params = json!({ "sessionId": session_id, "update": update });
                 ENVELOPE.notification("session/update", Some(params))
             }
-            // Plain data with string keys: writing it cannot fail.
+            // Writing cannot fail, because this is plain data with string keys.
             Self::Permission { id, ask } => {
                 let params = serde_json::to_value(ask).ok();
                 ENVELOPE.request(id, "session/request_permission", params)
@@ -82,7 +82,7 @@ impl ServedLine {
         }
     }
 
-    /// Returns the line with its newline, ready to be written. It holds no other line break.
+    /// Returns the line with its newline, ready to be written. It contains no other line break.
     pub fn to_line(&self) -> String {
         with_newline(&self.to_json())
     }

@@ -1,5 +1,5 @@
-//! Reads the lines of a client, for a program that is an agent: bounded, and with the answer that a
-//! line deserves which cannot be read.
+//! Reads the lines of a client, for a program that implements an agent. The size of a line is
+//! bounded, and a line that cannot be read comes with the answer to send.
 
 use agent_lines::rpc::RequestId;
 use agent_lines::{LineSplitter, SplitLine};
@@ -9,16 +9,16 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use super::ServedLine;
 use crate::send::{ClientAnswer, ClientBody, ClientLine};
 
-/// A refusal's code for a line that is not JSON.
+/// The error code for a line that is not JSON.
 pub const PARSE_ERROR: i64 = -32700;
 
-/// A refusal's code for JSON that is no request, or that does not fit the state of the connection.
+/// The error code for JSON that is not a request, or that does not fit the state of the connection.
 pub const INVALID_REQUEST: i64 = -32600;
 
-/// A refusal's code for parameters of another form.
+/// The error code for parameters of the wrong form.
 pub const INVALID_PARAMS: i64 = -32602;
 
-/// Bytes that are read at once.
+/// How many bytes are read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// Reads the lines of a client from its pipe.
@@ -27,7 +27,7 @@ pub struct ClientReader<R> {
     from: R,
     splitter: LineSplitter,
     chunk: Vec<u8>,
-    /// What of the chunk is still to be cut.
+    /// The part of the chunk that was not cut into lines yet.
     rest: std::ops::Range<usize>,
 }
 
@@ -36,12 +36,14 @@ pub struct ClientReader<R> {
 pub enum FromClient {
     /// A line that can be read.
     Line(ClientLine),
-    /// A line that cannot be read, and what to answer; a notification is not answered.
+    /// A line that cannot be read, and the answer to send; `None` for a notification, which is not
+    /// answered.
     Unreadable(Option<ServedLine>),
 }
 
 impl<R: AsyncRead + Unpin> ClientReader<R> {
-    /// Reads lines of at most `max_line_bytes`; a longer one is refused without being held.
+    /// Creates a reader for lines of at most `max_line_bytes`; a longer line is refused without
+    /// being buffered.
     pub fn new(from: R, max_line_bytes: usize) -> Self {
         let splitter = LineSplitter::new(max_line_bytes);
         Self { from, splitter, chunk: vec![0; CHUNK_BYTES], rest: 0..0 }
@@ -62,7 +64,7 @@ impl<R: AsyncRead + Unpin> ClientReader<R> {
             let count = self.from.read(&mut self.chunk).await?;
             self.rest = 0..count;
             if count == 0 {
-                // Half a line without its newline was never sent whole: it is not acted on.
+                // A last line without its newline is incomplete, so it is ignored.
                 return Ok(None);
             }
         }
@@ -96,7 +98,7 @@ fn read(line: &SplitLine<'_>) -> Option<FromClient> {
             refused(Some(id), INVALID_PARAMS, message)
         }
         (Some(_), None) => FromClient::Unreadable(None),
-        // An answer of no known form still answers its question, and is no allow.
+        // An answer of an unknown form still closes its question, but it is not an allow.
         (None, Some(id)) => {
             let body = ClientBody::Answer { id, answer: ClientAnswer::Other(Value::Null) };
             FromClient::Line(ClientLine { body })
@@ -110,7 +112,7 @@ fn refused(id: Option<RequestId>, code: i64, message: impl Into<String>) -> From
 }
 
 /// Finds the id in the beginning of a line that is too long. Clients write it before the
-/// parameters; where it is not found, the refusal names no request.
+/// parameters; if it is not found, the refusal names no request.
 fn id_in(head: &[u8]) -> Option<RequestId> {
     let head = String::from_utf8_lossy(head);
     let (before, after) = head.split_once("\"id\":")?;
@@ -136,7 +138,7 @@ mod tests {
         lines
     }
 
-    /// What a line is answered with.
+    /// Returns the answer to a line that cannot be read.
     async fn answer(line: &str) -> Value {
         match &lines(format!("{line}\n").as_bytes()).await[..] {
             [FromClient::Unreadable(Some(answer))] => answer.to_json(),

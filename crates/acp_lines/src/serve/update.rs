@@ -1,4 +1,5 @@
-//! What an agent tells and asks. What a struct does not name is kept in `extra` and written again.
+//! The updates and questions of an agent. Fields that a struct does not name are kept in `extra`
+//! and written back.
 
 use agent_lines::rpc_params;
 use serde::{Deserialize, Serialize};
@@ -7,27 +8,27 @@ use serde_json::Value;
 use crate::send::Block;
 use crate::words::{OptionKind, ToolKind, ToolStatus};
 
-/// What happens in a session.
+/// An event of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "sessionUpdate", rename_all = "snake_case")]
 pub enum Update {
-    /// A part of a prompt, while a session is loaded or when somebody else prompts.
+    /// A part of a prompt, while a session is loaded or when another client sends a prompt.
     UserMessageChunk(Said),
-    /// A part of what the model says.
+    /// A part of the model's message.
     AgentMessageChunk(Said),
-    /// A part of what the model thinks.
+    /// A part of the model's thinking.
     AgentThoughtChunk(Said),
-    /// A call begins. It must come before every update of the same call.
+    /// A tool call begins. It must come before every update of the same call.
     ToolCall(Box<Called>),
-    /// Something about a call changes; what is left out stays as it was.
+    /// A tool call changes; fields that are left out are unchanged.
     ToolCallUpdate(Box<Called>),
-    /// What the agent means to do, whole.
+    /// The agent's complete plan.
     Plan(Steps),
-    /// What a prompt that begins with `/` can do.
+    /// The commands that a prompt can begin with, after `/`.
     AvailableCommandsUpdate(Commands),
-    /// The session's mode has moved.
+    /// The session's mode has changed.
     CurrentModeUpdate(Mode),
-    /// The session's options have moved.
+    /// The session's options have changed.
     ConfigOptionUpdate(Options),
     /// The session's title.
     SessionInfoUpdate(Titled),
@@ -46,29 +47,29 @@ rpc_params! {
         message_id: String,
     }
 
-    /// What is told of a call.
+    /// A tool call, or the changes of one.
     pub struct Called {
         [
-            /// Names the call.
+            /// The id of the call.
             tool_call_id: String,
         ]
-        /// What is shown to a person. A `tool_call` needs one.
+        /// The title that is shown to a person. A `tool_call` needs one.
         title: String,
-        /// What kind of thing the tool does.
+        /// What kind of tool it is.
         kind: ToolKind,
-        /// How far it has come.
+        /// The status of the call.
         status: ToolStatus,
-        /// What it shows: `content`, `diff`.
+        /// The visible output: `content`, `diff`.
         content: Vec<Value>,
         /// The files that it works on.
         locations: Vec<Value>,
         /// The arguments.
         raw_input: Value,
-        /// What the tool brought.
+        /// The result of the tool.
         raw_output: Value,
     }
 
-    /// What the agent means to do.
+    /// The agent's plan.
     pub struct Steps {
         [
             /// The steps.
@@ -76,7 +77,7 @@ rpc_params! {
         ]
     }
 
-    /// What a prompt that begins with `/` can do.
+    /// The commands that a prompt can begin with, after `/`.
     pub struct Commands {
         [
             /// The commands.
@@ -84,7 +85,7 @@ rpc_params! {
         ]
     }
 
-    /// The mode that counts.
+    /// The mode in effect.
     pub struct Mode {
         [
             /// The mode.
@@ -100,34 +101,34 @@ rpc_params! {
         ]
     }
 
-    /// What is told of a session.
+    /// A description of a session.
     pub struct Titled {
         /// Its title.
         title: String,
-        /// When it changed.
+        /// When the session last changed.
         updated_at: String,
     }
 
     /// How full the model's context is.
     pub struct Used {
         [
-            /// Tokens in it.
+            /// Tokens in the context.
             used: u64,
-            /// Tokens that fit.
+            /// The size of the context in tokens.
             size: u64,
         ]
-        /// What the session cost.
+        /// The cost of the session so far.
         cost: Value,
     }
 
-    /// A question whether a call may run.
+    /// The question whether a tool call may run.
     pub struct PermissionAsk {
         [
             /// The session.
             session_id: String,
             /// The call.
             tool_call: Called,
-            /// What may be answered.
+            /// The possible answers.
             options: Vec<AskedOption>,
         ]
     }
@@ -137,10 +138,10 @@ rpc_params! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AskedOption {
-    /// Names it; the answer carries it.
+    /// The id of the option; the answer carries it.
     pub option_id: String,
-    /// What is shown to a person.
+    /// The name that is shown to a person.
     pub name: String,
-    /// What it means.
+    /// Its meaning.
     pub kind: OptionKind,
 }

@@ -1,4 +1,4 @@
-//! What every agent does with an allow, a rejection, a cancel and the end.
+//! How every agent reacts to an allow, a rejection, a cancel and the end.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use testkit::real_acp::Agent;
 
 use crate::talk::Setting;
 
-/// Runs until somebody ends it, and leaves a file once it has begun.
+/// Runs until it is killed, and creates a file once it has begun.
 const LOOP: &str = "touch began; while :; do sleep 0.2; done";
 
 pub(crate) async fn an_allowed_command_runs_once(agent: Agent, cli: PathBuf) -> Result<()> {
@@ -76,14 +76,14 @@ pub(crate) async fn nothing_runs_after_a_cancel(agent: Agent, cli: PathBuf) -> R
     let (id, _) = talk.question().await?;
     let sender = talk.connection.sender();
     sender.cancel(&talk.session)?;
-    // OpenCode runs the tool on an allow that comes now; it cannot be sent.
+    // OpenCode runs the tool if an allow comes now, so sending one must fail.
     let late = sender.decide(&id, Decision::AllowOnce);
     ensure!(late == Err(DecideError::NotOpen), "{late:?}");
     let reason = talk.end_of_turn().await?;
     ensure!(reason == StopReason::Cancelled, "{reason:?}");
     let later = sender.decide(&id, Decision::AllowOnce);
     ensure!(later == Err(DecideError::NotOpen), "{later:?}");
-    // The session goes on, and nothing of the cancelled turn with it.
+    // The session continues, without anything of the cancelled turn.
     talk.prompt(&[Step::text("Here again.")])?;
     ensure!(talk.end_of_turn().await? == StopReason::EndTurn);
     ensure!(talk.text().contains("Here again."), "{:?}", talk.text());
@@ -119,7 +119,7 @@ pub(crate) async fn a_killed_agent_is_loaded_again_and_runs_nothing(
     talk.prompt(&[talk.shell(&["echo ran >> made.txt"]), Step::text("Over.")])?;
     talk.question().await?;
     let session = talk.session.clone();
-    // Asked twice, it is killed at once.
+    // The second request to end kills it at once.
     let termination = talk.connection.termination();
     termination.terminate();
     termination.terminate();
@@ -136,7 +136,7 @@ pub(crate) async fn a_killed_agent_is_loaded_again_and_runs_nothing(
     Ok(())
 }
 
-/// Settings of the repository that allow everything and run something at every start.
+/// The repository has settings that allow everything and run something at every start.
 pub(crate) async fn a_hostile_repository_changes_nothing(agent: Agent, cli: PathBuf) -> Result<()> {
     let setting = Setting::new(agent, cli).await?;
     let work = setting.sandbox.work();

@@ -1,11 +1,11 @@
-//! Holds this crate against real agents, which talk to a scripted stand-in for the Messages API.
+//! Tests this crate against real agents, which talk to a scripted stand-in for the Messages API.
 //!
-//! Where an agent or a network namespace cannot be had, its cases are ignored and the reason is
+//! If an agent or a network namespace is not available, its cases are ignored and the reason is
 //! printed; with `PLEXUS_REQUIRE_ACP=1` that is a failure. `scripts/install-acp-agents.sh` installs
 //! the agents.
 //!
-//! - [`cases`]: what every agent does with an allow, a rejection, a cancel and the end.
-//! - [`talk`]: an agent in a sandbox, a session of it, and what was said.
+//! - [`cases`]: how every agent reacts to an allow, a rejection, a cancel and the end.
+//! - [`talk`]: an agent in a sandbox, its session, and the lines it wrote.
 
 #[cfg(target_os = "linux")]
 mod cases;

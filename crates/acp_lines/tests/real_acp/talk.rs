@@ -1,4 +1,4 @@
-//! An agent in a sandbox, a session of it, and what was said.
+//! An agent in a sandbox, its session, and the lines it wrote.
 
 use std::path::PathBuf;
 
@@ -41,7 +41,7 @@ impl Setting {
         Ok(Self { api, sandbox, agent, cli })
     }
 
-    /// An agent with a session in which everything asks.
+    /// Starts an agent with a session in which every tool call needs permission.
     pub(crate) async fn talk(&self) -> Result<Talk> {
         let session = SessionNew {
             cwd: self.work(),
@@ -51,7 +51,7 @@ impl Setting {
         self.open(ClientRequest::SessionNew(session), None).await
     }
 
-    /// A new process with an earlier session.
+    /// Starts a new process with an earlier session.
     pub(crate) async fn load(&self, session_id: &str) -> Result<Talk> {
         let session = SessionReopen {
             session_id: session_id.to_owned(),
@@ -89,19 +89,19 @@ impl Setting {
         self.sandbox.work().display().to_string()
     }
 
-    /// A file in the working directory; none when it does not exist.
+    /// Returns the text of a file in the working directory; `None` if it does not exist.
     pub(crate) fn file(&self, name: &str) -> Option<String> {
         std::fs::read_to_string(self.sandbox.work().join(name)).ok()
     }
 
-    /// Waits until a file is in the working directory.
+    /// Waits until a file exists in the working directory.
     pub(crate) async fn wait_for_file(&self, name: &str) {
         let there = || std::future::ready(self.file(name));
         let what = format!("the file {name}");
         testkit::eventually_async(&what, testkit::wait::PATIENCE, there).await;
     }
 
-    /// Waits until nothing lives that any agent of this sandbox has started.
+    /// Waits until every process that an agent of this sandbox started is gone.
     pub(crate) async fn nothing_lives(&self) {
         let gone = || {
             let left = testkit::process::marked(self.sandbox.marker());
@@ -110,14 +110,14 @@ impl Setting {
         testkit::eventually_async("the end of everything", testkit::wait::PATIENCE, gone).await;
     }
 
-    /// What the model read of its tools.
+    /// Returns the tool results that the model got.
     pub(crate) fn results(&self) -> String {
         self.api.tool_results().iter().map(|result| format!("{result:?}\n")).collect()
     }
 }
 
 impl Talk {
-    /// An answer of the model that runs shell commands.
+    /// Returns an answer of the model that runs shell commands.
     pub(crate) fn shell(&self, commands: &[&str]) -> Step {
         let tool = self.agent.shell_tool();
         commands.iter().fold(Step::default(), |step, command| {
@@ -136,7 +136,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Reads one line, and refuses what is no question about a call.
+    /// Reads one line, and refuses every request that is not a question about a call.
     async fn line(&mut self) -> Result<AgentLine> {
         match self.connection.next_line().await {
             Some(Ok(line)) => {
@@ -194,7 +194,7 @@ impl Talk {
         }
     }
 
-    /// A call as it stands after everything that was told of it.
+    /// Returns a call with all its updates merged.
     pub(crate) fn call(&self, id: &str) -> ToolCall {
         let mut whole = ToolCall::default();
         for update in self.updates() {
@@ -207,7 +207,7 @@ impl Talk {
         whole
     }
 
-    /// Whether any call was completed.
+    /// Returns whether any call was completed.
     pub(crate) fn is_any_completed(&self) -> bool {
         self.updates().any(|update| match update {
             SessionUpdate::ToolCall(call) | SessionUpdate::ToolCallUpdate(call) => {
@@ -217,7 +217,7 @@ impl Talk {
         })
     }
 
-    /// Everything that the model has said.
+    /// Returns everything that the model wrote.
     pub(crate) fn text(&self) -> String {
         self.updates()
             .filter_map(|update| match update {
