@@ -1,15 +1,17 @@
 //! Runs `codex app-server` and speaks its protocol in typed lines while the child lives.
 //!
 //! In reading order:
-//! - [`CodexParser`] turns one line of the server into one [`ServerLine`]; [`event`] says what can
-//!   be in it.
-//! - [`send`] holds the lines that go the other way: requests, answers to the server's questions.
-//! - [`Launch`] is the command line that keeps a repository and a user's settings from deciding.
-//! - [`CodexClient`] starts the server and hands out its lines; dropping the connection ends
+//!
+//! - [`CodexParser`] turns one line of the server into one [`ServerLine`]; [`event`] describes its
+//!   contents.
+//! - [`send`] holds the lines to the server: requests, and answers to its questions.
+//! - [`Launch`] is the command line that keeps the repository, and most settings of the user, from
+//!   deciding what runs.
+//! - [`CodexClient`] starts the server and yields its lines; dropping the connection ends
 //!   everything the child started.
 //!
-//! What is not Codex's own (the JSON scanner, line cutting, journals, a child with its descendants)
-//! is in [`agent_lines`].
+//! Everything that is not particular to Codex (the JSON scanner, line cutting, journals, a child
+//! with its descendants) is in [`agent_lines`].
 #![doc = concat!("\n", include_str!("../README.md"))]
 
 mod client;

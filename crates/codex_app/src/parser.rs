@@ -5,7 +5,8 @@ use agent_lines::{LineError, LineParser};
 
 use crate::event::ServerLine;
 
-/// Reads the lines of the server. Holds nothing of a line after it was read, only memory to reuse.
+/// Reads the lines of the server. Between lines it keeps only memory to reuse, and nothing of a
+/// line.
 #[derive(Debug, Default)]
 pub struct CodexParser {
     reader: LineReader,
@@ -22,7 +23,7 @@ impl CodexParser {
         self.reader.read_str(line, read_line)?.transpose()
     }
 
-    /// Reads one line of bytes. What is not UTF-8 is replaced, and the line says so.
+    /// Reads one line of bytes. Bytes that are not UTF-8 are replaced, and the line says so.
     pub fn parse_bytes(&mut self, line: &[u8]) -> Result<Option<ServerLine>, LineError> {
         self.reader.read_bytes(line, read_line)?.transpose()
     }
@@ -40,7 +41,7 @@ fn read_line(root: Value<'_>, repairs: Repairs) -> Result<ServerLine, LineError>
     ServerLine::read(root, repairs).map_err(no_line)
 }
 
-/// The error for a line that lacks what every line has.
+/// Returns the error for a line that lacks a required part.
 pub(crate) fn no_line(missing: &'static str) -> LineError {
     LineError::typed("a line is not one of the app-server protocol", missing)
 }

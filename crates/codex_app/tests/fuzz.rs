@@ -1,4 +1,4 @@
-//! Recorded lines with pieces changed: nothing panics, and no error holds bytes of the line.
+//! Mutates recorded lines: nothing panics, and no error contains bytes of the line.
 
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
 
@@ -25,7 +25,7 @@ proptest! {
     fn a_line_is_read_or_refused_without_a_byte_of_it(line in edited_lines()) {
         match CodexParser::new().parse_bytes(&line) {
             Ok(Some(line)) => {
-                // Everything lazy is looked at.
+                // Formatting decodes everything that is decoded lazily.
                 let shown = format!("{line:?}");
                 prop_assert!(!shown.is_empty());
                 prop_assert!(serde_json::to_string(&line).is_ok());

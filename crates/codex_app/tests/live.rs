@@ -1,4 +1,4 @@
-//! What a connection promises, with a shell script for the server.
+//! The promises of a connection, with a shell script as the server.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
@@ -28,7 +28,7 @@ impl Server {
         Self(Scripted::new(script).expect("a directory"))
     }
 
-    /// A server that has answered the handshake before it does what the script says.
+    /// Creates a server that answers the handshake and then runs the script.
     fn greeting(script: &str) -> Self {
         Self::new(&format!("{HANDSHAKE}{script}"))
     }
@@ -126,7 +126,7 @@ async fn a_refusal_an_end_and_a_flood_are_errors_of_the_call() {
     child.0.wait_until_nothing_is_left().await;
 }
 
-/// Time is paused: what never comes is waited for without waiting.
+/// Time is paused, so the timeout passes at once.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_never_answers_is_an_error_of_the_call() {
     let child = Server::new("exec sleep 3600");

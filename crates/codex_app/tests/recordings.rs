@@ -1,4 +1,4 @@
-//! The recorded conversations with the real server: every line is read, and written again.
+//! Reads and rewrites every line of the recorded conversations with the real server.
 
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
 
@@ -13,7 +13,7 @@ use codex_app::{
 use serde_json::Value;
 use testkit::fixtures::codex::{Direction, Recorded, all, read};
 
-/// The lines of the server in one recording.
+/// Returns the lines of the server in one recording.
 fn told(name: &str) -> Vec<ServerLine> {
     let lines = read(name).expect("a recording").into_iter();
     lines.filter(|line| line.direction == Direction::Out).map(|line| parse(&line.line)).collect()

@@ -1,4 +1,4 @@
-//! A live conversation with a server.
+//! A live connection to a server.
 
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::event::ServerLine;
 use crate::event::answer::Initialized;
 use crate::send::{ClientLine, ClientRequest, Initialize};
 
-/// How long a server may stay after its input was closed: a tenth of a second was seen.
+/// How long a server may run after its input was closed. It was seen to take a tenth of a second.
 pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
 
 /// A running server. Dropping it ends the child with everything it started.
@@ -19,7 +19,7 @@ pub const CLOSE_GRACE: Duration = Duration::from_secs(10);
 #[must_use = "dropping the connection ends the child"]
 pub struct CodexConnection(Connection<ServerLine>);
 
-/// Sends lines to a server. Cheap to clone; sending only queues, and never waits.
+/// Sends lines to a server. Cheap to clone; sending only queues a line and never waits.
 #[derive(Debug, Clone)]
 pub struct Sender(LineInput);
 
@@ -54,12 +54,12 @@ impl CodexConnection {
     }
 
     /// Returns a view of the last lines that the server wrote to its standard error. They repeat
-    /// what the model wrote.
+    /// text of the model.
     pub fn stderr_tail(&self) -> StderrTail {
         self.0.stderr_tail()
     }
 
-    /// Introduces us, and waits for the answer.
+    /// Sends `initialize` and waits for the answer.
     pub async fn handshake(&mut self, initialize: Initialize) -> Result<Initialized, CallError> {
         let outcome = self.call(ClientRequest::Initialize(initialize)).await?;
         let answer = outcome.read().ok_or(CallError::Unreadable)?;
@@ -75,9 +75,8 @@ impl CodexConnection {
     }
 
     /// Sends a request and waits for its answer, up to
-    /// [`CALL_TIMEOUT`](agent_lines::rpc::CALL_TIMEOUT); a refusal is an error. What comes
-    /// meanwhile is kept for [`CodexConnection::next_line`]. A future that is dropped loses no
-    /// line.
+    /// [`CALL_TIMEOUT`](agent_lines::rpc::CALL_TIMEOUT); a refusal is an error. Lines that arrive
+    /// meanwhile are kept for [`CodexConnection::next_line`]. Dropping the future loses no line.
     pub async fn call(&mut self, request: ClientRequest) -> Result<Outcome, CallError> {
         let id = self.request(request)?;
         self.0.answer_to(&id).await
@@ -89,8 +88,8 @@ impl CodexConnection {
         self.0.next_line().await
     }
 
-    /// Closes the server's input, reads what it still says, and returns how it ended. Commands that
-    /// still run are ended with it, and a server that stays longer than [`CLOSE_GRACE`] is ended.
+    /// Closes the server's input, reads the rest of its output, and returns how it ended. Commands
+    /// that still run end with it, and a server that takes longer than [`CLOSE_GRACE`] is ended.
     pub async fn close(self) -> Result<ExitStatus, RunError> {
         self.0.close(CLOSE_GRACE).await
     }

@@ -1,14 +1,14 @@
-//! The command line of a supervised server: nothing of the repository and little of the user's
-//! settings decides what runs.
+//! The command line of a supervised server. It keeps the repository, and most settings of the user,
+//! from deciding what runs.
 //!
-//! Why each switch is there is in `docs/codex-cli.md`.
+//! `docs/codex-cli.md` gives the reason for each switch.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Features that run, fetch or decide something by themselves.
 const DISABLED: [&str; 13] = [
-    // Else the server asks a repository of plugins at every start.
+    // Otherwise the server asks a repository of plugins at every start.
     "plugins",
     "remote_plugin",
     "apps",
@@ -22,21 +22,21 @@ const DISABLED: [&str; 13] = [
     "memories",
     "skill_mcp_dependency_install",
     "tool_suggest",
-    // Else one allowed shell takes any later line without a question.
+    // Otherwise a shell that was allowed once accepts any later input without permission.
     "unified_exec_tty",
-    // Else a refused connection is tried again for ever, and the turn never ends.
+    // Otherwise the server retries a refused connection for ever, and the turn never ends.
     "unbounded_connection_retries",
 ];
 
-/// Settings that go with them.
+/// Settings that accompany the disabled features.
 const SETTINGS: [&str; 7] = [
     // Some models have subagents although `multi_agent` is off.
     "agents.enabled=false",
     "web_search=\"disabled\"",
     "skills.bundled.enabled=false",
-    // Else skills of the repository are told to the model, trusted or not.
+    // Otherwise the model is told of the repository's skills, trusted or not.
     "skills.include_instructions=false",
-    // Else each command sees keys and tokens of our environment.
+    // Otherwise each command sees keys and tokens of our environment.
     "shell_environment_policy.ignore_default_excludes=false",
     "analytics.enabled=false",
     "check_for_update_on_startup=false",
@@ -51,27 +51,26 @@ pub struct Launch {
     extra: Vec<OsString>,
 }
 
-/// What counts of the settings, rules, hooks, MCP servers and instructions that lie in a
-/// repository.
+/// Whether the settings, rules, hooks, MCP servers and instructions of a repository apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Trust {
-    /// None of it: a directory that somebody else wrote cannot run anything unasked.
+    /// None apply: a directory that somebody else wrote cannot run anything unasked.
     #[default]
     Untrusted,
-    /// All of it, as if the user had started the CLI there and trusted it.
+    /// All apply, as if the user had started the CLI there and trusted it.
     Trusted,
 }
 
-/// Why there is no such command line.
+/// Why the command line cannot be built.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LaunchError {
-    /// The protocol names directories in JSON, which has no other letters.
+    /// The path is not UTF-8. The protocol names directories in JSON, which allows nothing else.
     #[error("the path {} is not UTF-8", path.display())]
     NotUtf8 {
         /// The path.
         path: PathBuf,
     },
-    /// The server matches directories by their whole path.
+    /// The path is relative. The server matches directories by their absolute path.
     #[error("the path {} is not absolute", path.display())]
     NotAbsolute {
         /// The path.
@@ -80,12 +79,13 @@ pub enum LaunchError {
 }
 
 impl Launch {
-    /// Starts a server for threads that work in `cwd`, an absolute path, and trusts nothing there.
+    /// Creates the settings of a server for threads that work in `cwd`, an absolute path. Nothing
+    /// there is trusted.
     pub fn new(cwd: impl Into<PathBuf>) -> Self {
         Self { cwd: cwd.into(), trust: Trust::default(), writable: Vec::new(), extra: Vec::new() }
     }
 
-    /// Says what counts of what lies in the directory.
+    /// Sets whether the settings in the directory apply.
     pub fn trust(mut self, trust: Trust) -> Self {
         self.trust = trust;
         self
@@ -114,7 +114,8 @@ impl Launch {
             Trust::Untrusted => "untrusted",
             Trust::Trusted => "trusted",
         };
-        // As a table: the dotted form of this setting is silently ignored.
+        // A table is needed here, because the server silently ignores the dotted form of this
+        // setting.
         let cwd = toml_string(&self.cwd)?;
         let projects = format!("projects={{{cwd}={{trust_level=\"{level}\"}}}}");
         let mut settings = vec![projects];
@@ -132,13 +133,13 @@ impl Launch {
     }
 }
 
-/// A path as a string of TOML, which takes the escapes of JSON.
+/// Returns a path as a TOML string, which allows the escapes of JSON.
 fn toml_string(path: &Path) -> Result<String, LaunchError> {
     if !path.is_absolute() {
         return Err(LaunchError::NotAbsolute { path: path.to_owned() });
     }
     match path.to_str() {
-        // JSON leaves this one control character as it is, and TOML does not take it.
+        // JSON leaves this one control character unescaped, and TOML does not accept it.
         Some(text) => Ok(serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")),
         None => Err(LaunchError::NotUtf8 { path: path.to_owned() }),
     }

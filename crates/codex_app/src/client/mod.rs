@@ -1,4 +1,4 @@
-//! Starts `codex app-server` and speaks with it while it runs.
+//! Starts `codex app-server` and talks to it while it runs.
 //!
 //! A [`CodexClient`] says how the program is started, a [`Launch`] with which settings. The caller
 //! holds a [`CodexConnection`], and dropping that ends the child with everything it started.
@@ -24,7 +24,7 @@ pub struct CodexClient {
     child: ChildOptions,
 }
 
-/// Why the server could not be started. Nothing that it printed is in here.
+/// Why the server could not be started. The error contains nothing that the server printed.
 #[derive(Debug, thiserror::Error)]
 pub enum CodexError {
     /// The system did not start the program.
@@ -39,14 +39,14 @@ pub enum CodexError {
 }
 
 impl Default for CodexClient {
-    /// Runs `codex` from the search path, in the environment of this process.
+    /// Creates a client that runs `codex` from the search path, in the environment of this process.
     fn default() -> Self {
         Self::new(ChildOptions::new("codex"))
     }
 }
 
 impl CodexClient {
-    /// Makes a client that starts the program as `child` says.
+    /// Creates a client that starts the program as `child` says.
     pub fn new(child: ChildOptions) -> Self {
         Self { child }
     }

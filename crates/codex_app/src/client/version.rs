@@ -1,31 +1,32 @@
-//! Asks a program whether it is a Codex CLI that can be used.
+//! Asks a program whether it is a supported Codex CLI.
 
 use std::path::PathBuf;
 
 use agent_lines::child::{StartError, redact};
 use agent_lines::{CliVersion, VERSION_TIMEOUT, VersionError, ask_version};
 
-/// The version whose recorded lines the tests hold this crate against.
+/// The version whose recorded lines the tests of this crate use.
 pub const TESTED_VERSION: CliVersion = CliVersion { major: 0, minor: 166, patch: 0 };
 
-/// Older ones were not tried, and refuse switches that [`Launch`](super::Launch) counts on.
+/// The oldest supported version. We did not try older ones, and they refuse switches that
+/// [`Launch`](super::Launch) needs.
 pub const OLDEST_SUPPORTED_VERSION: CliVersion = TESTED_VERSION;
 
 /// How much of an unexpected answer is shown.
 const SHOWN_CHARACTERS: usize = 80;
 
-/// A CLI that can be used.
+/// A supported CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbedCodex {
     /// The program that was asked.
     pub binary: PathBuf,
-    /// What it answered.
+    /// The version that it printed.
     pub version: CliVersion,
 }
 
 impl ProbedCodex {
-    /// Judges what a program answered when it was asked for its version. The CLI prints
-    /// `codex-cli 0.166.0`.
+    /// Judges what a program printed when it was asked for its version. The CLI prints `codex-cli
+    /// 0.166.0`.
     pub fn judge(
         binary: impl Into<PathBuf>,
         answer: Result<String, VersionError>,
@@ -49,7 +50,8 @@ impl ProbedCodex {
         }
     }
 
-    /// Whether it is newer than [`TESTED_VERSION`]: it is used, and the user should be told.
+    /// Returns whether it is newer than [`TESTED_VERSION`]. Such a version is used, but the user
+    /// should be told.
     pub fn is_newer_than_tested(&self) -> bool {
         self.version > TESTED_VERSION
     }
@@ -64,7 +66,7 @@ pub enum ProbeError {
          installed one"
     )]
     Start(#[source] StartError),
-    /// It answered something that is no version of the CLI.
+    /// It printed something that is not a version of the CLI.
     #[error(
         "{} does not look like the Codex CLI: asked for its version it printed {seen:?}; give the \
          path of an installed one",

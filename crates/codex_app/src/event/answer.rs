@@ -1,4 +1,4 @@
-//! The answer to a request of ours.
+//! The answers to our requests.
 
 use agent_lines::json::{RawJson, Text};
 use agent_lines::json_object;
@@ -9,9 +9,9 @@ use super::thread::Thread;
 json_object! {
     /// The answer to `initialize`.
     pub struct Initialized {
-        /// The server's name for itself, which holds its version.
+        /// The server's name for itself, which contains its version.
         user_agent: Text = "userAgent",
-        /// Where it keeps its settings, login and transcripts.
+        /// The directory of its settings, login and transcripts.
         codex_home: Option<Text> = "codexHome",
     }
 
@@ -21,15 +21,15 @@ json_object! {
         thread: Thread = "thread",
         /// The model that is used.
         model: Option<Text> = "model",
-        /// Where it works.
+        /// The working directory.
         cwd: Option<Text> = "cwd",
-        /// When it asks: `untrusted`, `on-request`, `never` or an object.
+        /// When the server asks for approval: `untrusted`, `on-request`, `never` or an object.
         approval_policy: Option<RawJson> = "approvalPolicy",
-        /// Who answers: `user` is whoever speaks this protocol.
+        /// Who answers the approvals: `user` is the client of this protocol.
         approvals_reviewer: Option<Text> = "approvalsReviewer",
         /// What a command may do, as an object with a `type`.
         sandbox: Option<RawJson> = "sandbox",
-        /// Instruction files that count.
+        /// The instruction files that apply.
         instruction_sources: Vec<RawJson> = "instructionSources",
     }
 
@@ -37,15 +37,15 @@ json_object! {
     pub struct ThreadPage {
         /// The threads of this page.
         data: Vec<Thread> = "data",
-        /// Where the next page begins.
+        /// The cursor of the next page.
         next_cursor: Option<Text> = "nextCursor",
     }
 
     /// The answer to `account/read`.
     pub struct AccountState {
-        /// The login; none when nobody is logged in.
+        /// The login; `None` when nobody is logged in.
         account: Option<Account> = "account",
-        /// Whether the model's provider wants that login.
+        /// Whether the model's provider requires that login.
         requires_openai_auth: bool = "requiresOpenaiAuth",
     }
 

@@ -1,15 +1,15 @@
-//! What happens in a turn: messages, commands, file changes, calls of tools.
+//! The items of a turn: messages, commands, file changes, tool calls.
 
 use agent_lines::json::{FromJson, RawJson, Text, Value};
 use agent_lines::json_object;
 
-/// One thing that happens in a turn, told when it starts and again, whole, when it is completed.
+/// One item of a turn. It is reported when it starts and again, complete, when it is completed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Item {
-    /// Names it. For models with direct tools it is the model's own id of the call and need not be
-    /// unique.
+    /// The id of the item. For models with direct tools it is the model's own id of the call, and
+    /// need not be unique.
     pub id: Text,
-    /// What it is.
+    /// The typed contents of the item.
     pub body: ItemBody,
     raw: RawJson,
 }
@@ -17,9 +17,9 @@ pub struct Item {
 /// The kinds of item, by their `type`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ItemBody {
-    /// `userMessage`: a prompt; the echo of one of ours.
+    /// `userMessage`: a prompt, or the echo of one of ours.
     UserMessage(UserMessage),
-    /// `agentMessage`: a text of the model.
+    /// `agentMessage`: a message of the model.
     AgentMessage(AgentMessage),
     /// `reasoning`: the model thinks.
     Reasoning(RawJson),
@@ -41,9 +41,9 @@ pub enum ItemBody {
     ImageView(RawJson),
     /// `contextCompaction`: the conversation is summarised.
     ContextCompaction,
-    /// `subAgentActivity`: what a subagent does.
+    /// `subAgentActivity`: the activity of a subagent.
     SubAgentActivity(RawJson),
-    /// `sleep`, `enteredReviewMode`, `exitedReviewMode`: known, and nothing of them is typed.
+    /// `sleep`, `enteredReviewMode`, `exitedReviewMode`: known types, whose fields are not typed.
     Untyped {
         /// Its `type`.
         item_type: Text,
@@ -64,29 +64,29 @@ json_object! {
         content: Vec<RawJson> = "content",
     }
 
-    /// A text of the model.
+    /// A message of the model.
     pub struct AgentMessage {
         /// The text; empty when the item starts.
         text: Text = "text",
-        /// `commentary` or `final_answer`, where the model says it.
+        /// `commentary` or `final_answer`, if the model sends it.
         phase: Option<Text> = "phase",
     }
 
     /// A command.
     pub struct CommandExecution {
-        /// The command, in the shell's spelling; secrets in it are replaced, unlike in the request.
+        /// The command, in the shell's notation. Secrets in it are masked, unlike in the request.
         command: Text = "command",
-        /// Where it runs.
+        /// Its working directory.
         cwd: Option<Text> = "cwd",
-        /// How far it has come.
+        /// The status of the command.
         status: ToolStatus = "status",
-        /// Set once it runs; at the start only of one that nobody was asked about.
+        /// Set once the command runs; already set at its start only if it needed no approval.
         process_id: Option<Text> = "processId",
         /// `agent`, `unifiedExecStartup`, `userShell`, …
         source: Option<Text> = "source",
         /// Its output, cut in the middle to about 1 MiB.
         aggregated_output: Option<Text> = "aggregatedOutput",
-        /// How it exited; -1 for a shell that could not start.
+        /// Its exit code; -1 if the shell could not start.
         exit_code: Option<i64> = "exitCode",
         /// How long it took.
         duration_ms: Option<u64> = "durationMs",
@@ -96,43 +96,43 @@ json_object! {
     pub struct FileChange {
         /// The files, sorted by path.
         changes: Vec<Change> = "changes",
-        /// How far it has come.
+        /// The status of the patch.
         status: ToolStatus = "status",
     }
 
-    /// What a patch does with one file.
+    /// The change of one file in a patch.
     pub struct Change {
         /// The file, by its absolute path.
         path: Text = "path",
         /// `add`, `delete` or `update`, as an object with a `type`.
         kind: ChangeKind = "kind",
-        /// The whole content of an added or deleted file, a unified diff of an updated one.
+        /// The whole content of an added or deleted file, or a unified diff of an updated one.
         diff: Text = "diff",
     }
 
-    /// What is done with a file.
+    /// The kind of change.
     pub struct ChangeKind {
         /// `add`, `delete` or `update`.
         kind_type: Text = "type",
-        /// Where an updated file moves to.
+        /// The new path of an updated file that is moved.
         move_path: Option<Text> = "move_path",
     }
 
-    /// A call of a tool of an MCP server.
+    /// A call of an MCP server's tool.
     pub struct McpToolCall {
         /// The server.
         server: Text = "server",
         /// The tool.
         tool: Text = "tool",
-        /// How far it has come.
+        /// The status of the call.
         status: ToolStatus = "status",
         /// Its arguments.
         arguments: Option<RawJson> = "arguments",
-        /// What came back.
+        /// The result.
         result: Option<RawJson> = "result",
-        /// Why nothing came back.
+        /// The error, if there is no result.
         error: Option<RawJson> = "error",
-        /// Whether the server calls it read-only.
+        /// Whether the MCP server declares it read-only.
         read_only_hint: Option<bool> = "readOnlyHint",
     }
 
@@ -140,25 +140,25 @@ json_object! {
     pub struct ToolCall {
         /// The tool.
         tool: Text = "tool",
-        /// How far it has come.
+        /// The status of the call.
         status: ToolStatus = "status",
         /// Its arguments.
         arguments: Option<RawJson> = "arguments",
     }
 }
 
-/// How far a call has come.
+/// The status of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ToolStatus {
-    /// It was announced, and runs or waits for an answer.
+    /// The call was announced, and runs or waits for approval.
     InProgress,
-    /// It ran, and says that it worked.
+    /// The call ran, and reports success.
     Completed,
-    /// It ran and failed, or did not run because an answer was none.
+    /// The call ran and failed, or it did not run because the answer to its question was not valid.
     Failed,
-    /// It did not run because it was refused.
+    /// The call did not run because it was refused.
     Declined,
-    /// Something else, or nothing was said.
+    /// Another status, or none.
     #[default]
     Unknown,
 }

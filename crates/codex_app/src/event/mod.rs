@@ -1,10 +1,9 @@
-//! What a line of the server says, typed.
+//! The typed lines of the server.
 //!
 //! A line is a request ([`request`]), a notification ([`notification`]) or an answer to a request
-//! of ours ([`answer`]). Notifications tell of threads and turns ([`thread`]) and of what happens
-//! in them ([`item`]). Reading is lenient by design, because new methods and fields come with
-//! almost every release: what is not known stays in [`ServerLine::raw`] and in the `Unknown`
-//! variants.
+//! of ours ([`answer`]). Notifications report threads and turns ([`thread`]) and their items
+//! ([`item`]). Reading is lenient by design, because new methods and fields come with almost every
+//! release: unknown parts stay in [`ServerLine::raw`] and in the `Unknown` variants.
 
 pub mod answer;
 pub mod item;
@@ -25,15 +24,15 @@ use crate::RequestId;
 /// One line of the server's output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerLine {
-    /// What the line says.
+    /// The typed contents of the line.
     pub body: ServerBody,
-    /// The thread that a request or notification is about, where it names one.
+    /// The thread that a request or notification is about, if it names one.
     pub thread_id: Option<Text>,
-    /// The turn that a request or notification is about, where it names one.
+    /// The turn that a request or notification is about, if it names one.
     pub turn_id: Option<Text>,
     /// When the server wrote a notification, in milliseconds of Unix time.
     pub emitted_at_ms: Option<u64>,
-    /// What had to be repaired before the line could be read.
+    /// The repairs that made the line readable.
     pub repairs: Repairs,
     raw: RawJson,
 }
@@ -41,14 +40,14 @@ pub struct ServerLine {
 /// The kinds of line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerBody {
-    /// The server asks, and waits for the answer.
+    /// The server sends a request and waits for the answer.
     Request {
-        /// Names the question; the answer carries it.
+        /// Identifies the request; the answer carries it.
         id: RequestId,
-        /// What is asked.
+        /// The request.
         request: Box<ServerRequest>,
     },
-    /// The server tells.
+    /// The server sends a notification.
     Notification(Box<Notification>),
     /// The server answers a request of ours.
     Answer(Answer),
@@ -91,7 +90,7 @@ impl ServerLine {
         &self.raw
     }
 
-    /// Whether the line's method, or the type of its item, is one that this crate does not know.
+    /// Returns whether this crate does not know the line's method, or the type of its item.
     pub fn is_unknown(&self) -> bool {
         match &self.body {
             ServerBody::Request { request, .. } => {
@@ -104,7 +103,7 @@ impl ServerLine {
 }
 
 impl serde::Serialize for ServerLine {
-    /// Writes the raw JSON, so nothing the server said is lost.
+    /// Writes the raw JSON, so that nothing the server wrote is lost.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.raw.serialize(serializer)
     }

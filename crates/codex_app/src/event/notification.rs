@@ -1,4 +1,4 @@
-//! What the server tells.
+//! The notifications of the server.
 
 use agent_lines::json::{RawJson, Text, Value};
 use agent_lines::json_object;
@@ -16,7 +16,7 @@ pub enum Notification {
     ThreadStarted(ThreadNote),
     /// `thread/status/changed`.
     ThreadStatusChanged(StatusNote),
-    /// `thread/settings/updated`: the settings have moved.
+    /// `thread/settings/updated`: the settings have changed.
     ThreadSettingsUpdated(SettingsNote),
     /// `thread/tokenUsage/updated`.
     TokenUsageUpdated(UsageNote),
@@ -28,9 +28,9 @@ pub enum Notification {
     ItemStarted(ItemNote),
     /// `item/completed`.
     ItemCompleted(ItemNote),
-    /// `item/agentMessage/delta`: a part of a text while it is written.
+    /// `item/agentMessage/delta`: a part of a message while it is written.
     AgentMessageDelta(Delta),
-    /// `item/reasoning/summaryTextDelta`, `item/reasoning/textDelta`: a part of a thought.
+    /// `item/reasoning/summaryTextDelta`, `item/reasoning/textDelta`: a part of the reasoning.
     ReasoningDelta(Delta),
     /// `item/plan/delta`: a part of a plan.
     PlanDelta(Delta),
@@ -38,9 +38,9 @@ pub enum Notification {
     OutputDelta(Delta),
     /// `item/commandExecution/terminalInteraction`: something was typed into a running command.
     TerminalInteraction(Interaction),
-    /// `serverRequest/resolved`: a question needs no answer any more, answered or not.
+    /// `serverRequest/resolved`: a question no longer needs an answer, whether or not it got one.
     RequestResolved(Resolved),
-    /// `error`: the model's service failed; it is asked again, or the turn fails.
+    /// `error`: the model's service failed. The server retries, or the turn fails.
     Error(ErrorNote),
     /// `warning`, `configWarning`, `guardianWarning`, `deprecationNotice`.
     Notice(Notice),
@@ -53,7 +53,7 @@ pub enum Notification {
         /// The hook.
         run: HookRun,
     },
-    /// `item/autoApprovalReview/started` and `/completed`: somebody else than us answers a
+    /// `item/autoApprovalReview/started` and `/completed`: somebody other than us answers a
     /// question.
     ApprovalReview {
         /// The method.
@@ -61,7 +61,7 @@ pub enum Notification {
         /// Its parameters.
         params: RawJson,
     },
-    /// A method that is known and of which nothing is typed.
+    /// A known method whose parameters are not typed.
     Untyped {
         /// The method.
         method: Text,
@@ -77,7 +77,7 @@ pub enum Notification {
     },
 }
 
-/// Methods of the tested version that carry nothing that a supervisor reads.
+/// Methods of the tested version that a supervisor does not need.
 const UNTYPED: [&str; 35] = [
     "account/rateLimits/updated",
     "account/updated",
@@ -123,37 +123,37 @@ json_object! {
         thread: Thread = "thread",
     }
 
-    /// A thread works, waits or rests.
+    /// A thread's status has changed.
     pub struct StatusNote {
-        /// What it does now.
+        /// The new status.
         status: ThreadStatus = "status",
     }
 
-    /// The settings of a thread have moved.
+    /// A thread's settings have changed.
     pub struct SettingsNote {
         /// All of them.
         settings: ThreadSettings = "threadSettings",
     }
 
-    /// What a thread has used.
+    /// The token usage of a thread.
     pub struct UsageNote {
         /// The numbers.
         token_usage: TokenUsage = "tokenUsage",
     }
 
-    /// A turn begins or is over.
+    /// A turn begins or has ended.
     pub struct TurnNote {
         /// The turn.
         turn: Turn = "turn",
     }
 
-    /// An item begins or is whole.
+    /// An item begins or is complete.
     pub struct ItemNote {
         /// The item.
         item: Item = "item",
     }
 
-    /// A part of something that comes whole with its item.
+    /// A part of a text; the item repeats the whole text when it is completed.
     pub struct Delta {
         /// The item.
         item_id: Text = "itemId",
@@ -167,11 +167,11 @@ json_object! {
         item_id: Text = "itemId",
         /// Its process.
         process_id: Option<Text> = "processId",
-        /// What was typed.
+        /// The text that was typed.
         stdin: Text = "stdin",
     }
 
-    /// A question needs no answer any more.
+    /// A question no longer needs an answer.
     pub struct Resolved {
         /// The question.
         request_id: Option<RequestId> = "requestId",
@@ -179,23 +179,23 @@ json_object! {
 
     /// The model's service failed.
     pub struct ErrorNote {
-        /// How.
+        /// The error.
         error: TurnError = "error",
-        /// Whether it is asked again; otherwise the turn fails.
+        /// Whether the server retries; otherwise the turn fails.
         will_retry: bool = "willRetry",
     }
 
     /// Something that a person should know.
     pub struct Notice {
-        /// What, in a warning.
+        /// The text of a warning.
         message: Option<Text> = "message",
-        /// What, in a notice about settings or deprecation.
+        /// The text of a notice about settings or deprecation.
         summary: Option<Text> = "summary",
-        /// More about it.
+        /// Further details.
         details: Option<Text> = "details",
     }
 
-    /// How far the start of an MCP server has come.
+    /// The startup status of an MCP server.
     pub struct McpServerStatus {
         /// The server.
         name: Text = "name",
@@ -211,11 +211,11 @@ json_object! {
         run: HookSummary = "run",
     }
 
-    /// What a hook is for and how it went.
+    /// The event of a hook and its status.
     pub struct HookSummary {
         /// `permissionRequest`, `preToolUse`, …
         event_name: Option<Text> = "eventName",
-        /// How it went.
+        /// Its status.
         status: Option<Text> = "status",
     }
 }
@@ -260,7 +260,7 @@ impl Notification {
         }
     }
 
-    /// Whether the method, or the type of the item, is one that this crate does not know.
+    /// Returns whether this crate does not know the method, or the type of the item.
     pub(super) fn is_unknown(&self) -> bool {
         match self {
             Self::Unknown { .. } => true,

@@ -1,25 +1,27 @@
-//! What the server asks. It waits for the answer; [`crate::send`] builds it.
+//! The requests of the server. It waits for the answer, which [`crate::send`] builds.
 
 use agent_lines::json::{RawJson, Text, Value};
 use agent_lines::json_object;
 use agent_lines::rpc::{kept, lenient};
 
-/// A question of the server, by its method.
+/// A request of the server, by its method.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerRequest {
-    /// `item/commandExecution/requestApproval`: may this command run, may this be typed into it?
+    /// `item/commandExecution/requestApproval`: asks whether a command may run, or an input may be
+    /// typed into it.
     CommandApproval(Box<CommandApproval>),
-    /// `item/fileChange/requestApproval`: may this patch be applied?
+    /// `item/fileChange/requestApproval`: asks whether a patch may be applied.
     FileChangeApproval(FileChangeApproval),
-    /// `item/permissions/requestApproval`: may commands of this turn do more?
+    /// `item/permissions/requestApproval`: asks whether commands of this turn may do more.
     PermissionsApproval(PermissionsApproval),
-    /// `mcpServer/elicitation/request`: may a tool of an MCP server run, or a question of its own.
+    /// `mcpServer/elicitation/request`: asks whether a tool of an MCP server may run, or passes on
+    /// a question of that server.
     Elicitation(Box<Elicitation>),
     /// `item/tool/requestUserInput`: the model asks the user.
     UserInput(UserInput),
-    /// `item/tool/call`: a tool of the client is to run.
+    /// `item/tool/call`: asks the client to run one of its tools.
     ToolCall(RawJson),
-    /// Any other method. It must be answered, with an error if need be, or the server waits.
+    /// Any other method. The client must answer it, if only with an error, or the server waits.
     Unknown {
         /// The method.
         method: Text,
@@ -29,9 +31,9 @@ pub enum ServerRequest {
 }
 
 json_object! {
-    /// A question whether a command may run, or whether something may be typed into one that runs.
+    /// The question whether a command may run, or whether an input may be typed into a running one.
     pub struct CommandApproval {
-        /// `command`, or `writeStdin` for something typed into a command that runs.
+        /// `command`, or `writeStdin` for an input to a running command.
         kind: Option<Text> = "kind",
         /// The thread.
         thread_id: Text = "threadId",
@@ -39,19 +41,20 @@ json_object! {
         turn_id: Text = "turnId",
         /// The item, which was announced just before.
         item_id: Text = "itemId",
-        /// Names a further question about the same item.
+        /// The id of a further question about the same item.
         approval_id: Option<Text> = "approvalId",
-        /// The whole command, in the shell's spelling, with its secrets: what runs is bound to it.
+        /// The whole command, in the shell's notation, including secrets. Exactly this command
+        /// runs.
         command: Option<Text> = "command",
-        /// Where it runs.
+        /// Its working directory.
         cwd: Option<Text> = "cwd",
-        /// Why, in the model's words.
+        /// The reason, in the model's words.
         reason: Option<Text> = "reason",
-        /// What the server offers as answers; `decline` works though it is not in there.
+        /// The answers that the server offers; `decline` works although it is not among them.
         available_decisions: Option<RawJson> = "availableDecisions",
     }
 
-    /// A question whether a patch may be applied. What it does is in the item of the same id.
+    /// The question whether a patch may be applied. The item of the same id holds its changes.
     pub struct FileChangeApproval {
         /// The thread.
         thread_id: Text = "threadId",
@@ -59,13 +62,13 @@ json_object! {
         turn_id: Text = "turnId",
         /// The item, which was announced just before and holds the changes.
         item_id: Text = "itemId",
-        /// Why, in the model's words.
+        /// The reason, in the model's words.
         reason: Option<Text> = "reason",
-        /// A directory that would be writable for the rest of the session.
+        /// A directory that would become writable for the rest of the session.
         grant_root: Option<Text> = "grantRoot",
     }
 
-    /// A question whether commands of this turn may do more than the sandbox lets them.
+    /// The question whether commands of this turn may do more than the sandbox permits.
     pub struct PermissionsApproval {
         /// The thread.
         thread_id: Text = "threadId",
@@ -73,33 +76,34 @@ json_object! {
         turn_id: Text = "turnId",
         /// The item.
         item_id: Text = "itemId",
-        /// Where.
+        /// The working directory.
         cwd: Option<Text> = "cwd",
-        /// Why, in the model's words.
+        /// The reason, in the model's words.
         reason: Option<Text> = "reason",
-        /// What is wanted.
+        /// The permissions that are requested.
         permissions: RawJson = "permissions",
     }
 
-    /// A question that goes through an MCP server: of Codex about its tool, or of the server's own.
+    /// A question that concerns an MCP server: from Codex about one of its tools, or from the
+    /// server itself.
     pub struct Elicitation {
         /// The thread.
         thread_id: Text = "threadId",
         /// The turn.
         turn_id: Option<Text> = "turnId",
-        /// The server, in Codex's words.
+        /// The name of the MCP server, as Codex knows it.
         server_name: Text = "serverName",
         /// `form`, …
         mode: Option<Text> = "mode",
-        /// What is asked.
+        /// The question.
         message: Text = "message",
-        /// More about it. A server can forge its own.
+        /// Further data. An MCP server can forge it in its own questions.
         meta: ElicitationMeta = "_meta",
-        /// What an accepted answer has to hold.
+        /// The schema of an accepted answer.
         requested_schema: Option<RawJson> = "requestedSchema",
     }
 
-    /// What Codex says about a call that it asks for.
+    /// What Codex says about the call that it asks about.
     pub struct ElicitationMeta {
         /// `mcp_tool_call` for a question of Codex.
         approval_kind: Option<Text> = "codex_approval_kind",
@@ -121,17 +125,17 @@ json_object! {
 
     /// One question of the model.
     pub struct Question {
-        /// Names it; the answer carries it.
+        /// The id of the question; the answer carries it.
         id: Text = "id",
-        /// A word for it.
+        /// A short title.
         header: Option<Text> = "header",
         /// The question.
         question: Text = "question",
-        /// Whether something else than the options may be answered.
+        /// Whether an answer outside the options is possible.
         is_other: bool = "isOther",
         /// Whether the answer is a secret.
         is_secret: bool = "isSecret",
-        /// What may be answered.
+        /// The possible answers.
         options: Vec<QuestionOption> = "options",
     }
 
@@ -139,7 +143,7 @@ json_object! {
     pub struct QuestionOption {
         /// The answer.
         label: Text = "label",
-        /// What it means.
+        /// Its meaning.
         description: Option<Text> = "description",
     }
 }

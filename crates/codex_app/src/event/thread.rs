@@ -1,4 +1,4 @@
-//! Threads and turns: what they are, how far they have come, what they have used.
+//! Threads and turns: their state, their errors and the tokens they used.
 
 use agent_lines::json::{FromJson, RawJson, Text, Value};
 use agent_lines::json_object;
@@ -8,29 +8,29 @@ use super::item::Item;
 json_object! {
     /// A conversation.
     pub struct Thread {
-        /// Names it; also what `thread/resume` takes.
+        /// The id of the thread, which `thread/resume` takes.
         id: Text = "id",
-        /// Where it works.
+        /// Its working directory.
         cwd: Option<Text> = "cwd",
-        /// The file that it is kept in.
+        /// The file that it is stored in.
         path: Option<Text> = "path",
         /// The beginning of its first prompt.
         preview: Option<Text> = "preview",
-        /// Whether it works.
+        /// Its current status.
         status: ThreadStatus = "status",
         /// The thread that it was forked from.
         forked_from_id: Option<Text> = "forkedFromId",
         /// The thread that it is a subagent of.
         parent_thread_id: Option<Text> = "parentThreadId",
-        /// The version of the CLI that made it.
+        /// The version of the CLI that created it.
         cli_version: Option<Text> = "cliVersion",
         /// When it was last used, in seconds of Unix time.
         updated_at: Option<i64> = "updatedAt",
-        /// Its turns, where they were asked for.
+        /// Its turns, if they were requested.
         turns: Vec<Turn> = "turns",
     }
 
-    /// Whether a thread works.
+    /// The status of a thread.
     pub struct ThreadStatus {
         /// `notLoaded`, `idle`, `active` or `systemError`.
         status_type: Text = "type",
@@ -40,13 +40,13 @@ json_object! {
 
     /// One prompt and all that followed from it.
     pub struct Turn {
-        /// Names it.
+        /// The id of the turn.
         id: Text = "id",
-        /// How far it has come.
+        /// Its status.
         status: TurnStatus = "status",
         /// Why it failed or was interrupted.
         error: Option<TurnError> = "error",
-        /// What happened in it; in `turn/completed` only the last message.
+        /// Its items; in `turn/completed` only the last message.
         items: Vec<Item> = "items",
         /// How long it took.
         duration_ms: Option<u64> = "durationMs",
@@ -54,67 +54,68 @@ json_object! {
 
     /// Why a turn failed.
     pub struct TurnError {
-        /// The server's own words, which may repeat what the model's service said.
+        /// The server's own words, which may repeat text of the model's service.
         message: Text = "message",
-        /// What kind: a name, or an object with one name.
+        /// The kind of error: a name, or an object with one name.
         info: ErrorInfo = "codexErrorInfo",
         /// More of the server's own words.
         additional_details: Option<Text> = "additionalDetails",
     }
 
-    /// What a thread has used.
+    /// The token usage of a thread.
     pub struct TokenUsage {
-        /// Since the thread began; a fork begins with that of its original.
+        /// The usage of the whole thread; a fork starts with the usage of its original.
         total: Tokens = "total",
-        /// By the last call of the model; repeated, and estimated after a compaction.
+        /// The usage of the last model call. It may be sent repeatedly, and is an estimate after a
+        /// compaction.
         last: Tokens = "last",
-        /// How many tokens the model can see.
+        /// The size of the model's context window in tokens.
         model_context_window: Option<u64> = "modelContextWindow",
     }
 
-    /// Numbers of tokens.
+    /// Token counts.
     pub struct Tokens {
-        /// All of them.
+        /// All tokens.
         total_tokens: u64 = "totalTokens",
-        /// Read by the model.
+        /// Input tokens.
         input_tokens: u64 = "inputTokens",
-        /// Of those, read from the cache.
+        /// Input tokens that were read from the cache.
         cached_input_tokens: u64 = "cachedInputTokens",
-        /// Of those, written to the cache.
+        /// Input tokens that were written to the cache.
         cache_write_input_tokens: u64 = "cacheWriteInputTokens",
-        /// Written by the model.
+        /// Output tokens.
         output_tokens: u64 = "outputTokens",
-        /// Of those, while it thought.
+        /// Output tokens of the reasoning.
         reasoning_output_tokens: u64 = "reasoningOutputTokens",
     }
 
-    /// The settings of a thread, as it tells them when one moves.
+    /// The settings of a thread, as it reports them when one changes.
     pub struct ThreadSettings {
         /// The model.
         model: Option<Text> = "model",
-        /// Where it works.
+        /// The working directory.
         cwd: Option<Text> = "cwd",
-        /// When it asks.
+        /// When the server asks for approval.
         approval_policy: Option<RawJson> = "approvalPolicy",
-        /// Who answers.
+        /// Who answers the approvals.
         approvals_reviewer: Option<Text> = "approvalsReviewer",
         /// What a command may do.
         sandbox_policy: Option<RawJson> = "sandboxPolicy",
     }
 }
 
-/// How far a turn has come.
+/// The status of a turn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum TurnStatus {
-    /// It runs.
+    /// The turn runs.
     InProgress,
-    /// The model says that it is done.
+    /// The model finished.
     Completed,
-    /// Somebody ended it.
+    /// The turn was interrupted.
     Interrupted,
-    /// It could not go on.
+    /// The turn failed.
     Failed,
-    /// Something else, or nothing was said.
+    /// Another status, or none.
     #[default]
     Unknown,
 }
@@ -136,7 +137,7 @@ impl FromJson for TurnStatus {
 pub struct ErrorInfo {
     /// The name, such as `usageLimitExceeded`; empty when there is none.
     pub name: Text,
-    /// The HTTP status of the model's service, where there was one.
+    /// The HTTP status of the model's service, if there was one.
     pub http_status: Option<u32>,
 }
 

@@ -5,20 +5,20 @@ use serde_json::{Map, Value, json};
 use crate::CodexLineError;
 use crate::parser::no_line;
 
-/// What we say about a command or a file change. The server knows answers that outlive the question
-/// (`acceptForSession`, amendments of its rules); they cannot be said here.
+/// Our decision about a command or a file change. The server also accepts answers that outlive the
+/// question (`acceptForSession`, amendments of its rules); we never send them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// It may happen, this once.
+    /// The action may happen, this once.
     Accept,
-    /// It may not; the turn goes on, and the model reads that it was refused.
+    /// The action may not happen; the turn continues, and the model is told of the refusal.
     Decline,
-    /// It may not, and the turn is interrupted.
+    /// The action may not happen, and the turn is interrupted.
     Cancel,
 }
 
 impl Decision {
-    /// The word on the wire.
+    /// Returns the word as it is on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Accept => "accept",
@@ -34,27 +34,28 @@ impl Decision {
     }
 }
 
-/// An answer.
+/// An answer of the client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClientAnswer {
-    /// To a question about a command or a file change.
+    /// The answer to a question about a command or a file change.
     Decision(Decision),
-    /// To an elicitation.
+    /// The answer to an elicitation.
     Elicitation(ElicitationAnswer),
-    /// To a question for more permissions: what is granted, for this turn. Empty grants nothing.
+    /// The answer to a request for more permissions: those that are granted, for this turn. An
+    /// empty map grants nothing.
     Permissions(Map<String, Value>),
-    /// To questions of the model: the chosen answers by the id of the question.
+    /// The answer to questions of the model: the chosen answers by the id of the question.
     UserInput(Map<String, Value>),
     /// Any other result.
     Other(Value),
-    /// A refusal. The server takes it for a denial.
+    /// A refusal. The server treats it as a denial.
     Error(Value),
 }
 
 /// The answer to an elicitation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitationAnswer {
-    /// Yes, with what was asked for.
+    /// Yes, with the requested content.
     Accept {
         /// The content; empty for a question about a tool.
         content: Value,
@@ -66,7 +67,7 @@ pub enum ElicitationAnswer {
 }
 
 impl ClientAnswer {
-    /// The name and value of the answer in its line.
+    /// Returns the name and value of the answer in its line.
     pub(super) fn to_json(&self) -> (&'static str, Value) {
         let result = match self {
             Self::Decision(decision) => json!({ "decision": decision.as_str() }),
@@ -83,8 +84,8 @@ impl ClientAnswer {
         ("result", result)
     }
 
-    /// Reads an answer. The line does not say which question it is for, so its form decides; what
-    /// has another form than ours stays as it is.
+    /// Reads an answer. The line does not say which question it answers, so its form decides; a
+    /// result of any other form is kept as `Other`.
     pub(super) fn read(mut line: Map<String, Value>) -> Result<Self, CodexLineError> {
         if let Some(error) = line.remove("error") {
             return Ok(Self::Error(error));

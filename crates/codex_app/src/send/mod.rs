@@ -1,11 +1,11 @@
-//! The lines that go to the server: requests, the one notification, answers to its questions.
+//! The lines to the server: requests, the one notification, answers to its questions.
 //!
 //! A [`ClientLine`] can be built, written ([`ClientLine::to_line`]) and read back
-//! ([`ClientLine::parse`]); fields that this crate does not know are kept in `extra`.
+//! ([`ClientLine::parse`]). Unknown fields are kept in `extra`.
 //!
-//! Three things can never be built from the typed parts: an answer that outlives its question
-//! ([`Decision`] has no `acceptForSession`), an edited input, and a request that lets something run
-//! without a question ([`UNSUPERVISED_METHODS`], which [`crate::Sender`] refuses).
+//! The typed parts cannot express three things: an answer that outlives its question ([`Decision`]
+//! has no `acceptForSession`), an edited input, and a request that runs something without
+//! permission ([`UNSUPERVISED_METHODS`], which [`crate::Sender`] refuses).
 
 mod answer;
 mod params;
@@ -25,8 +25,8 @@ pub use request::ClientRequest;
 use crate::parser::no_line;
 use crate::{CodexLineError, RequestId};
 
-/// Methods, by their beginning, that run or change something without a question to anybody, or
-/// overwrite the user's login or settings.
+/// Prefixes of methods that run or change something without permission, or overwrite the user's
+/// login or settings.
 pub const UNSUPERVISED_METHODS: [&str; 9] = [
     "review/start",
     "thread/shellCommand",
@@ -39,13 +39,13 @@ pub const UNSUPERVISED_METHODS: [&str; 9] = [
     "account/logout",
 ];
 
-/// The server's lines have no `jsonrpc`, and ours need none.
+/// The server's lines have no `jsonrpc` field, and ours need none.
 const ENVELOPE: Envelope = Envelope::Plain;
 
 /// One line to the server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientLine {
-    /// What it says.
+    /// The typed contents of the line.
     pub body: ClientBody,
 }
 
@@ -54,12 +54,12 @@ pub struct ClientLine {
 pub enum ClientBody {
     /// A request; the answer carries its id.
     Request {
-        /// Names it. Ids of ours and of the server are apart.
+        /// Identifies the request. The client and the server number their requests independently.
         id: RequestId,
-        /// What is asked for.
+        /// The request.
         request: Box<ClientRequest>,
     },
-    /// A notification: `initialized` is the only one that the server wants.
+    /// A notification: `initialized` is the only one that the server expects.
     Notification {
         /// The method.
         method: String,
@@ -96,7 +96,7 @@ impl ClientLine {
         Self::answer(id, ClientAnswer::Decision(decision))
     }
 
-    /// Builds the refusal of a question that cannot be served, so that the server does not wait.
+    /// Builds the refusal of a question that we cannot serve, so that the server does not wait.
     pub fn refuse(id: RequestId, message: &str) -> Self {
         let error = json!({ "code": METHOD_NOT_FOUND, "message": message });
         Self::answer(id, ClientAnswer::Error(error))
@@ -111,7 +111,7 @@ impl ClientLine {
         }
     }
 
-    /// Returns the method when it is one of [`UNSUPERVISED_METHODS`].
+    /// Returns the method if it is one of [`UNSUPERVISED_METHODS`].
     pub fn unsupervised_method(&self) -> Option<&str> {
         let method = self.method()?;
         UNSUPERVISED_METHODS.iter().any(|known| method.starts_with(known)).then_some(method)
@@ -133,14 +133,14 @@ impl ClientLine {
         }
     }
 
-    /// Returns the line with its newline, ready to be written. It holds no other line break.
+    /// Returns the line with its newline, ready to be written. It contains no other line break.
     pub fn to_line(&self) -> String {
         let mut line = self.to_json().to_string();
         line.push('\n');
         line
     }
 
-    /// Reads a line that a client wrote. The error holds nothing of the line.
+    /// Reads a line that a client wrote. The error contains nothing of the line.
     pub fn parse(line: &str) -> Result<Self, CodexLineError> {
         let Parts { id, method, params, rest } = Parts::read(line, no_line)?;
         let body = match (method, id) {
@@ -158,7 +158,7 @@ impl ClientLine {
         Ok(Self { body })
     }
 
-    /// Whether the method is one that this crate does not know.
+    /// Returns whether this crate does not know the method.
     pub fn is_unknown(&self) -> bool {
         match &self.body {
             ClientBody::Request { request, .. } => matches!(**request, ClientRequest::Other { .. }),

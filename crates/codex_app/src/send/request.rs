@@ -8,31 +8,31 @@ use super::params::{
 };
 
 rpc_requests! {
-    /// A request.
+    /// A request of the client.
     pub enum ClientRequest {
-        /// Begins the conversation with the server, once.
+        /// Begins the connection to the server, once.
         Initialize(Initialize) = "initialize",
         /// Begins a thread.
         ThreadStart(ThreadStart) = "thread/start",
-        /// Goes on with a thread.
+        /// Continues a thread.
         ThreadResume(ThreadResume) = "thread/resume",
         /// Copies a thread, up to a turn.
         ThreadFork(ThreadFork) = "thread/fork",
-        /// Lists the threads that are kept.
+        /// Lists the stored threads.
         ThreadList(ThreadList) = "thread/list",
         /// Summarises a thread, in a turn of its own.
         ThreadCompact(ThreadRef) = "thread/compact/start",
-        /// Lists the commands that run on.
+        /// Lists the commands that run in the background.
         BackgroundTerminalsList(ThreadRef) = "thread/backgroundTerminals/list",
-        /// Ends the commands that run on, but for what left their session.
+        /// Ends the commands that run in the background, except processes that left their session.
         BackgroundTerminalsClean(ThreadRef) = "thread/backgroundTerminals/clean",
-        /// Sends a prompt; while a turn runs it is folded into that turn.
+        /// Sends a prompt. While a turn runs, the prompt becomes part of that turn.
         TurnStart(TurnStart) = "turn/start",
         /// Sends a prompt into a running turn.
         TurnSteer(TurnSteer) = "turn/steer",
-        /// Ends a turn; a command that runs is not ended.
+        /// Interrupts a turn; a running command is not ended.
         TurnInterrupt(TurnInterrupt) = "turn/interrupt",
-        /// Tells who is logged in.
+        /// Asks who is logged in.
         AccountRead(AccountRead) = "account/read",
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked about, and what an answer does.
+//! Which actions need approval, and the effect of each answer.
 
 use std::path::PathBuf;
 
@@ -162,7 +162,7 @@ pub(crate) async fn parallel_commands_ask_at_the_same_time(cli: PathBuf) -> Resu
     Ok(())
 }
 
-/// Its MCP server, its rules, its reviewer and its instructions: none of it counts.
+/// The repository has an MCP server, rules, a reviewer and instructions, and none of them applies.
 pub(crate) async fn a_hostile_repository_changes_nothing(cli: PathBuf) -> Result<()> {
     let setting = Setting::new(cli).await?;
     let work = setting.sandbox.work();

@@ -1,14 +1,14 @@
-//! Holds this crate against the real Codex CLI, which talks to a scripted stand-in for the
+//! Tests this crate against the real Codex CLI, which talks to a scripted stand-in for the
 //! Responses API.
 //!
-//! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is
+//! If the CLI or a network namespace is not available, every case is ignored and the reason is
 //! printed; with `PLEXUS_REQUIRE_REAL_CODEX=1` that is a failure. `scripts/install-codex-cli.sh`
 //! installs the CLI.
 //!
-//! - [`asks`]: commands, file changes, hostile repositories: what is asked about, and what an
-//!   answer does.
+//! - [`asks`]: commands, file changes, hostile repositories: which actions need approval, and the
+//!   effect of each answer.
 //! - [`turns`]: interrupts, steering, resuming, forking, errors of the model, the end.
-//! - [`talk`]: a server in a sandbox, a thread on it, and what was said.
+//! - [`talk`]: a server in a sandbox, its thread, and the lines it wrote.
 
 #[cfg(target_os = "linux")]
 mod asks;
@@ -17,7 +17,7 @@ mod talk;
 #[cfg(target_os = "linux")]
 mod turns;
 
-/// Makes a suite of functions, each under its own name.
+/// Builds a suite of functions, each under its own name.
 #[cfg(target_os = "linux")]
 macro_rules! suite {
     ($($module:ident::$case:ident,)*) => {

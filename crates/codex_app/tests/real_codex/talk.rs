@@ -1,4 +1,4 @@
-//! A server in a sandbox, a thread on it, and what was said.
+//! A server in a sandbox, its thread, and the lines it wrote.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ impl Setting {
         Launch::new(self.sandbox.work())
     }
 
-    /// A server after its handshake.
+    /// Starts a server and completes its handshake.
     pub(crate) async fn server(&self, launch: &Launch) -> Result<CodexConnection> {
         let mut child = ChildOptions::new(&self.cli).environment(Environment::Clear);
         for (name, value) in self.sandbox.env() {
@@ -54,7 +54,7 @@ impl Setting {
         Ok(server)
     }
 
-    /// A thread in which everything asks.
+    /// Returns the settings of a thread in which every action needs approval.
     pub(crate) fn strict(&self) -> ThreadStart {
         self.policy("untrusted", "danger-full-access")
     }
@@ -70,12 +70,12 @@ impl Setting {
         ThreadStart { options, ..ThreadStart::default() }
     }
 
-    /// A server with a strict thread.
+    /// Starts a server with a strict thread.
     pub(crate) async fn talk(&self) -> Result<Talk> {
         self.talk_with(&self.launch(), ClientRequest::ThreadStart(self.strict())).await
     }
 
-    /// A server with a thread that `open` begins, resumes or forks.
+    /// Starts a server with a thread that `open` begins, resumes or forks.
     pub(crate) async fn talk_with(&self, launch: &Launch, open: ClientRequest) -> Result<Talk> {
         let mut server = self.server(launch).await?;
         let opened = server.call(open).await?;
@@ -84,12 +84,12 @@ impl Setting {
         Ok(Talk { server, thread, opened, lines: Vec::new() })
     }
 
-    /// A file in the working directory; none when it does not exist.
+    /// Returns the text of a file in the working directory; `None` if it does not exist.
     pub(crate) fn file(&self, name: &str) -> Option<String> {
         std::fs::read_to_string(self.sandbox.work().join(name)).ok()
     }
 
-    /// Waits until nothing lives that any server of this sandbox has started.
+    /// Waits until every process that a server of this sandbox started is gone.
     pub(crate) async fn nothing_lives(&self) {
         let gone = || {
             let left = testkit::process::marked(self.sandbox.marker());
@@ -152,7 +152,7 @@ impl Talk {
         }
     }
 
-    /// The items that were completed.
+    /// Returns the items that were completed.
     pub(crate) fn completed(&self) -> Vec<Item> {
         self.items(|told| match told {
             Notification::ItemCompleted(note) => Some(note.item.clone()),
@@ -160,7 +160,7 @@ impl Talk {
         })
     }
 
-    /// The items that were started.
+    /// Returns the items that were started.
     pub(crate) fn started(&self) -> Vec<Item> {
         self.items(|told| match told {
             Notification::ItemStarted(note) => Some(note.item.clone()),
@@ -177,7 +177,7 @@ impl Talk {
     }
 }
 
-/// A path as the text that goes into prompts and shells.
+/// Returns a path as text for prompts and shells.
 pub(crate) fn shown(path: &Path) -> String {
     path.display().to_string()
 }

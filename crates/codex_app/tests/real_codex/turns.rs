@@ -57,7 +57,8 @@ pub(crate) async fn an_interrupt_leaves_nothing_alive_once_the_connection_is_gon
     let interrupt = TurnInterrupt { thread_id: talk.thread.clone(), turn_id, ..Default::default() };
     talk.server.request(ClientRequest::TurnInterrupt(interrupt))?;
     ensure!(talk.end_of_turn().await?.status == TurnStatus::Interrupted);
-    // The interrupt ends a command only in its first moments, so usually it is alive here.
+    // The interrupt ends a command only in its first moments, so the command is usually still alive
+    // here.
     drop(talk);
     setting.nothing_lives().await;
     Ok(())
@@ -93,7 +94,7 @@ pub(crate) async fn a_killed_server_is_resumed_with_its_turn_interrupted(
     termination.terminate();
     termination.terminate();
     let thread = talk.thread.clone();
-    // How it ended is what we did to it.
+    // The exit status is ignored, because we killed the server.
     let _killed = talk.server.ended().await;
 
     let mut talk = setting.talk_with(&setting.launch(), resume(&thread)).await?;
