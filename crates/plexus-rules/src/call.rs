@@ -10,15 +10,16 @@ use super::files::Family;
 use super::notation::{self, NETWORK_TOOL};
 use super::paths::PathResolver;
 
-/// One tool call and where it comes from. Everything a decision depends on is in here, so that it
-/// can be repeated.
+/// One tool call and its origin. It holds everything a decision depends on, so that a decision can
+/// be reproduced.
 #[derive(Clone, Copy)]
 pub struct Call<'a> {
     /// The tool and what it would act on.
     pub tool: &'a ToolCall,
     /// The session's working directory, where relative paths start.
     pub working_dir: &'a Path,
-    /// The home directory of the child, where `~/` starts; without one such paths are asked.
+    /// The home directory of the child, where `~/` starts. Without it, somebody is asked about such
+    /// paths.
     pub home: Option<&'a Path>,
     /// The session that asks.
     pub session: SessionId,
@@ -31,16 +32,17 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The tool's name in the notation of rules. It follows from what the call would act on, so
-    /// that a rule means the same for every agent; only a call whose target is not known goes by
-    /// the name that its agent gives it.
+    /// Returns the tool's name in the notation of rules. The name follows from the target of the
+    /// call, so that a rule means the same for every agent. Only a call whose target is unknown
+    /// keeps the name that its agent gives it.
     pub(super) fn rule_tool(&self) -> Cow<'a, str> {
         let ToolCall { tool_name, target, .. } = self.tool;
         let one_of = |family: Family| family.tools().contains(&tool_name.as_str());
         match target {
             ToolTarget::Shell { language: ShellLanguage::Posix, .. } => "Bash".into(),
             ToolTarget::Shell { language: ShellLanguage::PowerShell, .. } => "PowerShell".into(),
-            // The notation has several names for some of them; an agent that uses them means them.
+            // The notation has several names for such a tool; an agent's own choice among them is
+            // kept.
             ToolTarget::Write { .. } if one_of(Family::Edit) => tool_name.into(),
             ToolTarget::Write { changes } => {
                 let whole = |edit: &FileEdit| matches!(edit, FileEdit::Whole { .. });

@@ -8,8 +8,9 @@ use super::known::is_obeyed;
 use super::paths::resolve;
 use super::target::Target;
 
-/// Says whether a call edits only files below these directories, wherever links lead, and none that
-/// other programs take orders from: a git hook written unasked would run at the next commit.
+/// Says whether a call edits only files below these directories, with links followed, and none that
+/// other programs take orders from: a git hook written without approval would run at the next
+/// commit.
 #[must_use]
 pub fn is_edit_inside<'a>(call: &Call<'_>, dirs: impl IntoIterator<Item = &'a Path>) -> bool {
     if !Family::Edit.tools().contains(&&*call.rule_tool()) {
@@ -24,7 +25,8 @@ fn is_inside(target: &Target<'_>, dirs: &[&Path], call: &Call<'_>) -> bool {
     let Some(real) = target.real() else { return false };
     let (real, written) = (Path::new(&real.text), Path::new(&target.written().text));
     dirs.iter().any(|dir| {
-        // What is on the way to the directory was chosen by who chose the directory.
+        // Only the part below the directory is checked: whoever chose the directory accepted the
+        // path to it.
         let below = |path: &Path, dir: &Path| match path.strip_prefix(dir) {
             Ok(rest) => rest.file_name().is_some() && !is_obeyed(rest),
             Err(_) => false,

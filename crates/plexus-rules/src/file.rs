@@ -9,8 +9,8 @@
 //! does_not_match = ["Bash(git stash)"]
 //! ```
 //!
-//! A file with one bad rule is refused whole, with the line: half of a set of rules is a set that
-//! nobody wrote.
+//! One bad rule refuses the whole file, and the error names the line: the remaining rules would be
+//! a set that nobody wrote.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ use uuid::Uuid;
 use super::pattern::{Pattern, PatternError};
 use super::rule::{Author, Decision, ExampleContext, ExampleError, Rule, Scope};
 
-/// The namespace of the ids of rules from files: the same rule has the same id after every reload,
-/// so that its use count and its audit go on. It must never change.
+/// The namespace for the ids of rules from files. A rule keeps its id across reloads, so that its
+/// use count and its audit go on. The namespace must never change.
 const FILE_RULES: Uuid = Uuid::from_u128(0x3f0b_7a52_91c4_5d1e_8a6f_0d24_7e61_b9c8);
 
 /// The rules of one file.
@@ -58,7 +58,7 @@ pub enum RuleFileProblem {
     /// An example that is no call or contradicts the rule.
     #[error(transparent)]
     Example(#[from] ExampleError),
-    /// A bound that ends the rule before it begins.
+    /// A bound that ends the rule before it starts.
     #[error("`{0}` must be at least 1")]
     NoTime(&'static str),
 }
@@ -135,7 +135,7 @@ impl RuleFile {
                 matches: Vec::new(),
                 does_not_match: Vec::new(),
             };
-            // One example at a time, so that the line is the example's own.
+            // Examples are checked one at a time, so that the error names the line of the example.
             for example in &raw.matches {
                 rule.matches = vec![example.get_ref().clone()];
                 rule.check_examples(context)
@@ -155,7 +155,7 @@ impl RuleFile {
     }
 }
 
-/// Derives an id from what the rule says; the second of two equal rules gets another one.
+/// Derives an id from the content of the rule; the second of two equal rules gets another one.
 fn stable_id(
     seen: &mut HashMap<String, u32>,
     decision: Decision,

@@ -1,8 +1,8 @@
-//! Whether one pattern takes in another: every call that the second fits, the first fits too. What
-//! cannot be proved is no.
+//! Decides whether one pattern includes another: every call that fits the second also fits the
+//! first. The answer is no when that cannot be proved.
 //!
-//! Grants are compared with this when a session hands something on. It compares what is written;
-//! where links lead is looked at when a call is decided.
+//! Grants are compared with this when a session passes one on. The comparison uses patterns as
+//! written; links are followed when a call is decided.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub struct Placed<'a> {
     pub dir: Option<&'a Path>,
 }
 
-/// Says whether `outer` certainly takes in every call of `inner`.
+/// Says whether `outer` certainly includes every call of `inner`.
 #[must_use]
 pub fn includes(outer: Placed<'_>, inner: Placed<'_>, paths: &dyn PathResolver) -> bool {
     match (outer.pattern.kind(), inner.pattern.kind()) {
@@ -41,7 +41,7 @@ pub fn includes(outer: Placed<'_>, inner: Placed<'_>, paths: &dyn PathResolver) 
             inner.starts_with(prefix)
         }
         (Kind::Command(_), Kind::Command(command)) => {
-            // Where nobody says in which directory, paths are compared as if in the outer one.
+            // Without a directory of its own, `inner` is compared in the directory of `outer`.
             let dir = inner.dir.or(outer.dir).unwrap_or(Path::new("/"));
             command_included(outer.pattern, command, dir, paths)
         }
@@ -81,8 +81,8 @@ fn within(inner: Family, outer: Family) -> bool {
     inner.tools().iter().all(|tool| outer.tools().contains(tool))
 }
 
-/// Asked of the engine itself, with the words that `inner` begins with: what it does not let
-/// through as a command, it does not include.
+/// Asks the rule engine itself about the words that `inner` begins with. A command that the engine
+/// would not allow is not included.
 fn command_included(
     outer: &Pattern,
     inner: &CommandPattern,

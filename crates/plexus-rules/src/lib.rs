@@ -1,14 +1,14 @@
-//! Rules: what answers a permission request before anybody is asked.
+//! Rules, which answer a permission request before anybody is asked.
 //!
-//! Pure: no store, no clock, no async. The only look at the world is [`PathResolver`], which
-//! follows symbolic links. The loopback activation owns the rules and their use counts; it asks
-//! [`RuleSet::decide`] for live requests and for `rule_test` alike, so that the two can never
-//! disagree.
+//! The crate is pure: no store, no clock, no async. Its only access to the file system is
+//! [`PathResolver`], which follows symbolic links. The loopback activation owns the rules and their
+//! use counts; it asks [`RuleSet::decide`] for live requests and for `rule_test` alike, so that the
+//! two can never disagree.
 //!
-//! One principle runs through all of it: **an allow needs proof, a doubt is asked**. Whatever is
-//! not fully understood (a command that does not parse, a path that cannot be followed, a URL with
-//! a user name in it) is no match for an allow, and may be a match for a deny. That is why matching
-//! has three answers (yes, no and maybe) and not two.
+//! One principle holds everywhere: **an allow needs proof; in doubt, somebody is asked**. A call
+//! that is not fully understood (a command that does not parse, a path that cannot be followed, a
+//! URL with a user name in it) does not match an allow, and may match a deny. That is why matching
+//! has three answers: yes, no and maybe.
 //!
 //! In reading order:
 //! - `pattern`: the CLI's own notation, parsed once, with errors that name the column.
@@ -23,9 +23,9 @@
 //! - `edits`: the edits that the mode `accept_edits` allows.
 //! - `places`: which path rules may fit, found by their directory.
 //! - `paths`: following `..` and symbolic links, also of files that do not exist yet.
-//! - `include`: whether one pattern takes in another, for grants that are handed on.
+//! - `include`: whether one pattern includes another, for grants that a session passes on.
 //! - `suggest`: the rules a person may want to remember, narrow to wide.
-//! - `propose`: the rules that decisions already taken speak for.
+//! - `propose`: the rules that past decisions support.
 //! - `file`: the rules of `loopback.toml`.
 //! - `risk`: how much harm a call could do, by its words. It decides nothing.
 
@@ -63,8 +63,8 @@ pub use rule::{Author, Decision, ExampleContext, ExampleError, Rule, Scope};
 pub use set::{RuleSet, Ruling, covers};
 pub use suggest::{Suggestion, narrowest, suggest};
 
-/// How a pattern fits a call. Allows count only with [`Fit::Yes`]; a deny or an ask that may fit is
-/// asked.
+/// How a pattern fits a call. An allow counts only with [`Fit::Yes`]; when a deny or an ask may
+/// fit, somebody is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fit {
     /// The pattern does not describe this call.

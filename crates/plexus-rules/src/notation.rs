@@ -6,21 +6,21 @@
 use plexus_wire::{FileChange, FileEdit, ShellLanguage, ToolCall, ToolTarget};
 use serde_json::Value;
 
-/// What a call of Bash may carry beside its command. Anything else, such as a switch that turns the
-/// sandbox off, is a doubt.
+/// The fields that a Bash call may have beside its command. Any other, such as a switch that turns
+/// the sandbox off, is a doubt.
 const BASH_FIELDS: &[&str] = &["command", "description", "timeout", "run_in_background"];
 
 /// The tool under which a wall asks about a connection. No agent has it.
 pub const NETWORK_TOOL: &str = "Network";
 
-/// What a question about a connection carries.
+/// The fields of a question about a connection.
 const CONNECT_FIELDS: &[&str] = &["host", "port"];
 
-/// What a call of WebFetch may carry beside its URL.
+/// The fields that a WebFetch call may have beside its URL.
 const FETCH_FIELDS: &[&str] = &["url", "prompt"];
 
-/// Names under which tools of today or tomorrow take a path. One that is not the tool's own is a
-/// doubt.
+/// Field names under which present or future tools take a path. One that does not belong to the
+/// tool is a doubt.
 const PATH_FIELDS: &[&str] =
     &["file_path", "notebook_path", "path", "paths", "filepath", "file", "filename", "directory"];
 
@@ -94,7 +94,7 @@ fn text(input: &Value, field: &str) -> Option<String> {
     input.get(field).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// A tool that changes the file that `field` names.
+/// Returns the call of a tool that changes the file named by `field`.
 fn write(
     tool_name: &str,
     input: &Value,
@@ -108,11 +108,11 @@ fn write(
     }
 }
 
-/// A tool that reads what `field` names.
+/// Returns the call of a tool that reads the path named by `field`.
 fn look(tool_name: &str, input: &Value, field: &str, reach: Reach) -> ToolCall {
     let tree = reach == Reach::Tree;
     let path = match input.get(field) {
-        // Readers of directories start in the working directory when they are not told otherwise.
+        // Tools that read directories start in the working directory by default.
         None | Some(Value::Null) if tree => Ok(None),
         _ => path(input, field).map(Some),
     };
@@ -136,7 +136,7 @@ fn second_path(input: &Value, field: &str) -> Option<String> {
     Some(format!("the call carries a second path, `{other}`"))
 }
 
-/// Returns a doubt when a field is present, says something, and is not in the list.
+/// Returns a doubt when a field that is not in the list has a value other than null or false.
 fn unknown_field(input: &Value, known: &[&str], what: &str) -> Option<String> {
     let says = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
     let mut fields = input.as_object()?.iter();
@@ -152,7 +152,7 @@ fn whole(path: String, input: &Value) -> FileChange {
     FileChange { path, edit }
 }
 
-/// A replacement whose texts lie below `at` in the input; `fields` is what lies there.
+/// Returns a replacement. Its texts are in `fields`, which is at `at` in the input.
 fn replace(path: String, at: &str, fields: &Value) -> FileChange {
     let texts = ["old_string", "new_string"].map(|field| fields.get(field));
     let edit = match texts {
@@ -186,13 +186,13 @@ fn cell(path: String, input: &Value) -> FileChange {
     FileChange { path, edit }
 }
 
-/// `mcp__SERVER__TOOL`.
+/// Reads `mcp__SERVER__TOOL`.
 fn mcp(tool_name: &str) -> Option<ToolTarget> {
     let (server, tool) = tool_name.strip_prefix("mcp__")?.split_once("__")?;
     Some(ToolTarget::Mcp { server: server.to_owned(), tool: tool.to_owned() })
 }
 
-/// Whether the pattern of a Glob call finds only files below its directory.
+/// Returns whether the pattern of a Glob call finds only files below its directory.
 fn stays_below(pattern: &Value) -> bool {
     pattern.as_str().is_some_and(|pattern| {
         !pattern.is_empty()

@@ -1,8 +1,8 @@
 //! Following `..` and symbolic links, one step at a time, also for files that do not exist yet.
 //!
 //! `std::fs::canonicalize` fails on a missing file, and trying its parents instead would miss a
-//! dangling link: a Write through one creates the link's target. So we walk as the kernel does.
-//! What was true when we looked may change before the tool runs; a rule is no sandbox.
+//! dangling link: a Write through one creates the link's target. So we walk as the kernel does. The
+//! result may change before the tool runs: a rule is not a sandbox.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 /// The most links followed for one path; the kernel's own limit, so that a loop ends the same way.
 pub const MAX_LINKS: usize = 40;
 
-/// What stands at one path, not following it.
+/// What is at one path, without following a link there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
     /// Nothing is there.
@@ -23,26 +23,24 @@ pub enum Entry {
     Link(PathBuf),
 }
 
-/// The one look at the world that rules take.
+/// The only access to the file system that rules have.
 pub trait PathResolver: Send + Sync {
-    /// Says what stands at `path`, whose parent was already followed.
+    /// Says what is at `path`, whose parent was already followed.
     ///
-    /// # Errors
-    /// When it cannot be known, for example because a directory may not be searched. The call is
-    /// then asked.
+    /// # Errors When it cannot be known, for example because a directory may not be searched.
+    /// Somebody is then asked about the call.
     fn look(&self, path: &Path) -> io::Result<Entry>;
 
-    /// Says whether `path` exists and no step of it is a link, in one look. `false` says nothing:
-    /// then every step is looked at.
+    /// Says whether `path` exists and no step of it is a link, in one lookup. `false` proves
+    /// nothing: the caller then checks every step.
     fn leads_straight(&self, _path: &Path) -> bool {
         false
     }
 
     /// Returns the names in the directory `path`, which has no links in it.
     ///
-    /// # Errors
-    /// When it is no directory, or cannot be read, or holds more than `most` names. The call is
-    /// then asked.
+    /// # Errors When it is no directory, or cannot be read, or holds more than `most` names.
+    /// Somebody is then asked about the call.
     fn names(&self, _path: &Path, _most: usize) -> io::Result<Vec<OsString>> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
@@ -74,8 +72,8 @@ impl PathResolver for RealPaths {
         Ok(names)
     }
 
-    // Most paths have no link in them, and a look at the disk is what a decision costs most: the
-    // kernel walks all steps in one.
+    // Most paths have no link in them, and disk lookups dominate the cost of a decision. Here the
+    // kernel walks all steps in one lookup.
     #[cfg(target_os = "linux")]
     fn leads_straight(&self, path: &Path) -> bool {
         use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat2};
@@ -100,12 +98,12 @@ pub enum Unresolved {
     /// see.
     #[error("the path leads through /proc, which differs from process to process")]
     Proc,
-    /// The file system did not say.
+    /// The file system returned an error.
     #[error("the file system did not say what is there: {0}")]
     Io(#[from] io::Error),
 }
 
-/// Returns where `path` really is: no `.`, no `..`, no link. What does not exist yet is placed
+/// Returns where `path` really is: no `.`, no `..`, no link. The missing end of a path is placed
 /// below its nearest existing ancestor.
 ///
 /// # Errors
@@ -159,8 +157,7 @@ pub fn resolve(paths: &dyn PathResolver, path: &Path) -> Result<PathBuf, Unresol
     Ok(here)
 }
 
-/// The path itself, if it leads nowhere else: no `..` and no link in it. Only its last step may be
-/// missing.
+/// Returns the path itself if it has no `..` and no link in it. Only its last step may be missing.
 fn straight(paths: &dyn PathResolver, path: &Path) -> Result<Option<PathBuf>, Unresolved> {
     if path.components().any(|step| step == Component::ParentDir) || path.starts_with("/proc") {
         return Ok(None);
@@ -169,7 +166,7 @@ fn straight(paths: &dyn PathResolver, path: &Path) -> Result<Option<PathBuf>, Un
     if paths.leads_straight(&plain) {
         return Ok(Some(plain));
     }
-    // A file that is yet to be written stands in a directory that is there.
+    // A file that is yet to be written is in a directory that exists.
     if !plain.parent().is_some_and(|parent| paths.leads_straight(parent)) {
         return Ok(None);
     }
@@ -235,7 +232,7 @@ mod tests {
             ("/src/./a.rs/", "/src/a.rs"),
             ("/src/../etc/passwd", "/etc/passwd"),
             ("/src/out/passwd", "/etc/passwd"),
-            // Lexically this is /src/a.rs; really it is beside /etc.
+            // By its text this is /src/a.rs; with links followed it is beside /etc.
             ("/src/out/../a.rs", "/a.rs"),
             ("/src/here/here/a.rs", "/src/a.rs"),
             ("/src/new/deep/file", "/src/new/deep/file"),

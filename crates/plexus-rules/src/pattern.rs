@@ -1,9 +1,9 @@
 //! Patterns in the CLI's own notation, parsed once: `Bash(git diff:*)`, `Read(/src/**)`,
 //! `WebFetch(domain:example.org)`, `mcp__github__*`.
 //!
-//! What the CLI would read and we do not (a `*` in the middle of a command, a subdomain wildcard)
-//! is an error and never silently something narrower: a deny that means less than its author thinks
-//! is worse than one that is refused.
+//! A form that the CLI reads and we do not (a `*` in the middle of a command, a subdomain wildcard)
+//! is an error, never silently something narrower: a deny that means less than its author thinks is
+//! worse than one that is refused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,13 +25,13 @@ pub struct Pattern {
 pub(crate) enum Kind {
     /// Every call of these tools.
     Tools(Vec<String>),
-    /// Every tool whose name starts so: the tools of one MCP server.
+    /// Every tool whose name starts with `prefix`: the tools of one MCP server.
     McpPrefix { server: String, prefix: String },
     /// Bash commands.
     Command(CommandPattern),
     /// Files and directories, for a family of tools.
     Path(Family, Box<PathPattern>),
-    /// One host, in the ASCII form, and as it was written.
+    /// One host, in its ASCII form and as it was written.
     Domain { ascii: String, written: String },
     /// One host and port that a wall asks about.
     Reach(Reach),
@@ -109,7 +109,7 @@ impl Pattern {
         &self.text
     }
 
-    /// Says whether it means other files in another directory.
+    /// Says whether the pattern names different files in different working directories.
     pub fn is_relative(&self) -> bool {
         match &self.kind {
             Kind::Path(_, path) => path.is_relative(),
@@ -177,7 +177,7 @@ fn parse(text: &str) -> Result<Kind, Refusal> {
     if argument.trim().is_empty() {
         return Err((start, PatternProblem::Empty));
     }
-    // `Bash(*)` and `Read(*)` are the CLI's long way to say the whole tool.
+    // `Bash(*)` and `Read(*)` are the CLI's long forms for the whole tool.
     if argument == "*" && tool == "Bash" {
         return whole_tool(tool);
     }
@@ -234,7 +234,7 @@ fn check_tool_name(name: &str) -> Result<(), Refusal> {
 }
 
 fn command(argument: &str) -> Result<CommandPattern, Refusal> {
-    // ` *` at the end is the CLI's newer way to write `:*`.
+    // A ` *` at the end is the CLI's newer form of `:*`.
     let prefix = argument
         .strip_suffix(":*")
         .or_else(|| argument.strip_suffix(" *").filter(|text| !text.ends_with('\\')));

@@ -1,8 +1,8 @@
-//! Which path rules may have something to say about a path: those whose directory it is in.
+//! Finds the path rules that may fit a path: those whose directory contains it.
 //!
-//! Rules are found by their directory, so that a thousand of them cost as much as the path has
-//! steps. What is found here is only looked at: whether it fits is for [`PathPattern`] to say. What
-//! is not found would not have fitted, and the property in `files/tests.rs` holds that.
+//! An index by directory finds the rules, so that the cost depends on the steps of the path and not
+//! on the number of rules. The rules found are candidates, and [`PathPattern`] decides whether each
+//! fits. A rule that is not found could not fit; the property test in `files/tests.rs` checks this.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(super) struct PathRules(HashMap<Anchor, Places>);
 /// The rules that start in one place.
 #[derive(Debug, Default)]
 struct Places {
-    /// By the directory that all paths of a rule are in, without regard to case.
+    /// By the directory that contains all paths of a rule, with case folded.
     by_directory: HashMap<String, Vec<usize>>,
     /// Those that deny or ask.
     guarding: Vec<usize>,
@@ -31,7 +31,7 @@ impl PathRules {
         places.by_directory.entry(directory.to_owned()).or_default().push(at);
         match decision {
             Decision::Deny | Decision::Ask => places.guarding.push(at),
-            // It needs a path that is known to be in its directory.
+            // An allow needs a path that is known to be in its directory.
             Decision::Allow => {}
         }
     }
@@ -41,8 +41,8 @@ impl PathRules {
         let mut near = Vec::new();
         for (&anchor, places) in &self.0 {
             let anchors = target.anchors(anchor);
-            // Who reads a directory meets the rules for what is below it; and where something is
-            // not known, every deny may fit.
+            // A tool that reads a directory may reach every rule below it. Where something is
+            // unknown, every deny may fit.
             if target.reach == Reach::Tree || target.real().is_none() || anchors.is_empty() {
                 near.extend_from_slice(&places.guarding);
             }
@@ -59,7 +59,7 @@ impl PathRules {
     }
 }
 
-/// The directories that a path is in, from where it starts to itself.
+/// Returns the directories that contain a path, from its start down to the path itself.
 fn directories(path: &str) -> impl Iterator<Item = &str> {
     let steps =
         path.match_indices('/').filter_map(|(end, _)| path.get(..end)).filter(|it| !it.is_empty());

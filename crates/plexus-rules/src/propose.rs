@@ -1,5 +1,5 @@
-//! Rules that decisions already taken speak for. Each is tried on every decision before it is
-//! proposed; nothing is ever accepted by itself.
+//! Proposes rules from past decisions. Each proposal is tried on every decision first; a person
+//! accepts or refuses it.
 
 use super::call::Call;
 use super::pattern::Pattern;
@@ -7,8 +7,8 @@ use super::rule::{Decision, Rule};
 use super::set::{RuleSet, covers};
 use super::suggest::{Suggestion, suggest};
 
-/// How many allowed calls a rule must cover before it is proposed: what was asked once may not be
-/// asked again.
+/// How many allowed calls a rule must cover before it is proposed: a call seen only once may never
+/// be asked about again.
 pub const LEAST_EVIDENCE: usize = 2;
 
 /// One call that somebody decided.
@@ -20,14 +20,14 @@ pub struct Decided<'a> {
     pub allowed: bool,
 }
 
-/// An allow that nobody would have noticed, except that they were asked less.
+/// An allow that would have changed no decision, only saved questions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proposal {
     /// The pattern.
     pub pattern: Pattern,
     /// What it means, in words.
     pub label: String,
-    /// Which of the decisions it would have taken, all of them allows.
+    /// The indices of the decisions it would have made, all of them allows.
     pub answers: Vec<usize>,
 }
 
@@ -60,7 +60,7 @@ pub fn propose(decided: &[Decided<'_>], in_force: &RuleSet) -> Vec<Proposal> {
             }
         }
     }
-    // The narrowest of those that say the same stays.
+    // Of proposals with the same evidence, the narrowest stays.
     found.sort_by_key(|(width, proposal)| (*width, std::cmp::Reverse(proposal.answers.len())));
     let mut proposals: Vec<Proposal> = Vec::new();
     for (_, proposal) in found {
@@ -71,8 +71,8 @@ pub fn propose(decided: &[Decided<'_>], in_force: &RuleSet) -> Vec<Proposal> {
     proposals
 }
 
-/// A pattern without parentheses covers every call of its tool. One tool of an MCP server is as
-/// narrow as the notation gets; all tools of a server are not.
+/// Returns whether a pattern covers every call of its tool, as one without parentheses does. One
+/// tool of an MCP server is as narrow as the notation gets; all tools of a server are not.
 fn is_whole_tool(pattern: &Pattern) -> bool {
     let text = pattern.as_str();
     !text.contains('(') && (!text.starts_with("mcp__") || text.ends_with('*'))

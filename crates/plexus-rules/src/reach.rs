@@ -1,5 +1,5 @@
 //! Matching of connections that a wall asks about: `Network(domain:example.org)` is that host on
-//! the ports of the web, and `Network(domain:example.org:8443)` that host on that port.
+//! the web ports, and `Network(domain:example.org:8443)` is that host on that port.
 
 use super::pattern::{PatternProblem, Refusal};
 
@@ -37,18 +37,19 @@ impl Reach {
         }
     }
 
-    /// Whether an allow for this covers a connection.
+    /// Returns whether an allow for this covers a connection.
     pub(crate) fn covers(&self, host: &str, port: u16) -> bool {
         let is_port = self.port.map_or(WEB_PORTS.contains(&port), |named| named == port);
         is_port && same(&self.host, host)
     }
 
-    /// Whether a deny or an ask for this is about a connection. Without a port it is about all.
+    /// Returns whether a deny or an ask for this applies to a connection. Without a port it applies
+    /// to every port.
     pub(crate) fn guards(&self, host: &str, port: u16) -> bool {
         self.port.is_none_or(|named| named == port) && same(&self.host, host)
     }
 
-    /// Whether every connection that `inner` allows is allowed by this.
+    /// Returns whether this allows every connection that `inner` allows.
     pub(crate) fn includes(&self, inner: &Self) -> bool {
         let is_port = match (self.port, inner.port) {
             (ours, theirs) if ours == theirs => true,
@@ -90,7 +91,7 @@ mod tests {
             assert_eq!(web.covers(host, port), by_web, "{host}:{port}");
             assert_eq!(named.covers(host, port), by_named, "{host}:{port}");
         }
-        // What is denied is denied on every port.
+        // A deny without a port holds on every port.
         assert!(web.guards("example.org", 22) && !named.guards("example.org", 22));
         assert!(web.includes(&reach("domain:example.org:443")) && !web.includes(&named));
         assert!(!named.includes(&web));

@@ -1,7 +1,7 @@
 //! How much harm a tool call could do, as a level with its reasons.
 //!
-//! It looks at words, so it only orders queues and draws the eye. It decides nothing: that is what
-//! [`RuleSet`](crate::RuleSet) is for, which needs proof.
+//! It looks only at words, so it serves to sort queues and to highlight calls. It decides nothing:
+//! [`RuleSet`](crate::RuleSet) decides, and needs proof.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -72,7 +72,7 @@ static COMPILED: LazyLock<Vec<(Regex, &'static Sign)>> = LazyLock::new(|| {
     SIGNS.iter().filter_map(|sign| Some((Regex::new(sign.pattern).ok()?, sign))).collect()
 });
 
-/// Where a command writes: a redirection that is no other descriptor.
+/// Where a command writes: a redirection to something other than a descriptor.
 static REDIRECTION: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?:^|[^<>&0-9])>>?\s*([^&\s|]\S*)").ok());
 
@@ -205,15 +205,14 @@ fn is_sensitive(path: &str) -> bool {
         || SYSTEM_DIRS.iter().any(|dir| path.starts_with(dir))
 }
 
-/// By its words alone: a path with `..` may lead anywhere.
+/// Returns whether a path is outside `dir` by its text alone: a path with `..` may lead anywhere.
 fn is_outside(path: &str, dir: &Path) -> bool {
     let path = Path::new(path);
     let climbs = path.components().any(|part| part == std::path::Component::ParentDir);
     climbs || (path.is_absolute() && !path.starts_with(dir))
 }
 
-/// Whether a text anywhere in the input holds characters that cannot be seen, or that change the
-/// order of others.
+/// Returns whether any text in the input has characters that are invisible or that reorder others.
 fn holds_hidden(value: &Value) -> bool {
     match value {
         Value::String(text) => text.replace("\r\n", "\n").chars().any(is_hidden),

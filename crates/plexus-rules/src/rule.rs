@@ -26,7 +26,7 @@ pub enum Author {
 /// One rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// Its id; of several rules that fit, the smallest id is named.
+    /// Its id; when several rules fit, the one with the smallest id is reported.
     pub id: RuleId,
     /// What it says.
     pub decision: Decision,
@@ -36,9 +36,9 @@ pub struct Rule {
     pub scope: Scope,
     /// Who made it.
     pub author: Author,
-    /// When it ends, in seconds since 1970; at that second it holds no more.
+    /// When it ends, in seconds since 1970; from that second on it no longer holds.
     pub expires_at: Option<i64>,
-    /// How many more decisions it may make; none left is as good as removed.
+    /// How many more decisions it may make; at zero it counts as removed.
     pub uses_left: Option<u32>,
     /// Why it exists, for the person who reads the audit.
     pub reason: Option<String>,
@@ -51,9 +51,9 @@ pub struct Rule {
 /// Where the relative paths of examples start.
 #[derive(Clone, Copy)]
 pub struct ExampleContext<'a> {
-    /// As the session's working directory.
+    /// Used as the session's working directory.
     pub working_dir: &'a Path,
-    /// As the child's home directory.
+    /// Used as the child's home directory.
     pub home: Option<&'a Path>,
     /// How symbolic links are followed.
     pub paths: &'a dyn PathResolver,
@@ -72,7 +72,7 @@ pub enum ExampleError {
         pattern: String,
         /// The example.
         example: String,
-        /// What stood in the way.
+        /// Why it does not fit.
         why: String,
     },
     /// An example under `does_not_match` that the pattern fits, or may fit.
@@ -86,7 +86,7 @@ pub enum ExampleError {
 }
 
 impl Rule {
-    /// Makes a rule of the operator's for all sessions, without bounds or examples.
+    /// Makes an operator's rule for all sessions, without bounds or examples.
     #[must_use]
     pub fn new(decision: Decision, pattern: Pattern) -> Self {
         Self {
@@ -152,7 +152,7 @@ fn example_call<'a>(tool: &'a ToolCall, context: &ExampleContext<'a>) -> Call<'a
         tool,
         working_dir: context.working_dir,
         home: context.home,
-        // Scope and time are no part of what examples are about; `fits` does not look at them.
+        // Examples are independent of scope and time; `fits` looks at neither.
         session: SessionId::from_uuid(uuid::Uuid::nil()),
         ancestors: &[],
         now: 0,

@@ -1,4 +1,4 @@
-//! All rules, indexed by what finds them, and the one function that decides.
+//! All rules, indexed, and the one function that decides.
 
 use std::collections::HashMap;
 
@@ -19,17 +19,17 @@ use super::web::Address;
 pub struct Ruling {
     /// What happens to the call.
     pub decision: Decision,
-    /// The rule that decided; nothing when no rule did and somebody is asked.
+    /// The rule that decided; `None` when no rule did and somebody is asked.
     pub rule: Option<RuleId>,
-    /// Every rule the decision rests on, `rule` first. Several when a compound command is allowed
-    /// part by part: each of them counts as used.
+    /// Every rule the decision rests on, `rule` first. There are several when different rules allow
+    /// the parts of a compound command: each of them counts as used.
     pub used: Vec<RuleId>,
     /// Why, for the person who tests a rule or reads the audit.
     pub why: String,
 }
 
-/// A set of rules, ready to decide. Build it anew when a rule changes: that is cheap beside a
-/// permission request.
+/// A set of rules, ready to decide. When a rule changes, build a new set: that is cheap compared
+/// with a permission request.
 #[derive(Debug, Default)]
 pub struct RuleSet {
     /// Sorted by id, so that the order in which rules were added cannot matter.
@@ -85,8 +85,8 @@ impl RuleSet {
         &self.rules
     }
 
-    /// Decides a call: deny beats ask beats allow, and what no rule covers is asked. Live requests
-    /// and `rule_test` both come through here.
+    /// Decides a call: deny beats ask beats allow, and an uncovered call is asked about. Live
+    /// requests and `rule_test` both use this function.
     #[must_use]
     pub fn decide(&self, call: &Call<'_>) -> Ruling {
         self.find(call, &|at| self.rules.get(at).is_some_and(|rule| rule.holds_for(call))).verdict()
@@ -105,7 +105,8 @@ impl RuleSet {
         for at in whole(self.whole_tools.get(&*tool)).filter(|&at| holds(at)) {
             findings.matches(at);
         }
-        // An agent's own name for a tool proves nothing, so it may stand in the way but not allow.
+        // An agent's own name for a tool proves nothing, so it may match a deny or an ask but never
+        // an allow.
         let own = Some(&call.tool.tool_name).filter(|own| **own != *tool);
         for at in whole(own.and_then(|own| self.whole_tools.get(own))).filter(|&at| holds(at)) {
             if self.rules.get(at).is_some_and(|rule| rule.decision != Decision::Allow) {
@@ -167,7 +168,7 @@ impl RuleSet {
         }
     }
 
-    /// Adds what stands in the way of one path, and returns the rules that allow it.
+    /// Adds the rules that deny one path or ask about it, and returns those that allow it.
     fn find_path(
         &self,
         rules: &PathRules,
@@ -264,14 +265,13 @@ fn whole(rules: Option<&Vec<usize>>) -> impl Iterator<Item = usize> {
     rules.into_iter().flatten().copied()
 }
 
-/// What was found for one call. The smallest position, which is the smallest id, wins within each
-/// kind.
+/// The rules found for one call. Within each kind, the smallest position (the smallest id) wins.
 #[derive(Debug)]
 pub(super) struct Findings<'a> {
     rules: &'a [Rule],
     denied: Option<usize>,
     asked: Option<usize>,
-    /// A rule that denies or asks and may fit, and why it cannot be told.
+    /// A rule that denies or asks and may fit, and why that is uncertain.
     doubtful: Option<(usize, String)>,
     allowed: Option<Vec<usize>>,
     /// Why no allow fits.
@@ -279,7 +279,7 @@ pub(super) struct Findings<'a> {
 }
 
 impl Findings<'_> {
-    /// A rule fits, whatever it says.
+    /// Records that a rule fits, whatever its decision.
     pub(super) fn matches(&mut self, at: usize) {
         let smaller = |kept: &mut Option<usize>| *kept = Some(kept.map_or(at, |kept| kept.min(at)));
         match self.rules.get(at).map(|rule| rule.decision) {
@@ -290,7 +290,7 @@ impl Findings<'_> {
         }
     }
 
-    /// A rule that denies or asks may fit.
+    /// Records that a rule that denies or asks may fit.
     pub(super) fn may_match(&mut self, at: usize, why: &str) {
         if self.doubtful.as_ref().is_none_or(|(kept, _)| at < *kept) {
             self.doubtful = Some((at, why.to_owned()));
@@ -305,7 +305,8 @@ impl Findings<'_> {
         }
     }
 
-    /// These rules together allow the call. Fewer rules are preferred, then smaller ids.
+    /// Records that these rules together allow the call. Fewer rules are preferred, then smaller
+    /// ids.
     pub(super) fn allow(&mut self, covering: Vec<usize>) {
         if self.allowed.as_ref().is_none_or(|kept| (covering.len(), &covering) < (kept.len(), kept))
         {
@@ -313,7 +314,7 @@ impl Findings<'_> {
         }
     }
 
-    /// Why no allow fits; the first reason is kept.
+    /// Records why no allow fits; the first reason is kept.
     pub(super) fn doubt(&mut self, reason: impl Into<String>) {
         self.doubt.get_or_insert_with(|| reason.into());
     }
@@ -344,7 +345,8 @@ impl Findings<'_> {
             } else {
                 "ask about"
             };
-            // The rule did not decide, so it is not named as the one that did and is not used up.
+            // The rule did not decide, so the ruling does not name it and does not count it as
+            // used.
             let why = format!("{} may {verb} it: {why}", name(*at));
             return Ruling { decision: Decision::Ask, rule: None, used: Vec::new(), why };
         }
@@ -362,14 +364,15 @@ impl Findings<'_> {
     }
 }
 
-/// Says whether this rule by itself decides the call: the question behind releasing pending
-/// approvals and behind examples. The rule must hold for the caller.
+/// Says whether this rule by itself decides the call. The rule must hold for the caller. Examples
+/// and the release of pending approvals depend on this.
 #[must_use]
 pub fn covers(rule: &Rule, call: &Call<'_>) -> bool {
     rule.holds_for(call) && fits(rule, call).is_ok()
 }
 
-/// Says whether the rule's pattern decides the call, whoever asks and whenever; if not, why.
+/// Checks that the rule's pattern decides the call, for any caller and at any time; if not, returns
+/// why.
 pub(super) fn fits(rule: &Rule, call: &Call<'_>) -> Result<(), String> {
     let free = Rule {
         scope: Scope::All,

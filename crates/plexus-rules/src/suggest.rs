@@ -1,5 +1,5 @@
 //! The rules a person may want to remember for a call, narrow to wide. Each one is tried on the
-//! call before it is offered, so that remembering it always covers what was asked.
+//! call before it is offered, so that remembering it always covers this call.
 
 use plexus_wire::{ShellLanguage, ToolTarget};
 
@@ -23,11 +23,12 @@ pub struct Suggestion {
     pub label: String,
 }
 
-/// The longest command offered word for word; a longer one is not asked again in the same words.
+/// The longest command that is offered word for word; a longer one will hardly occur again
+/// unchanged.
 const MAX_EXACT_BYTES: usize = 4096;
 
-/// Known commands that are not offered with other arguments: what they take away is gone, or others
-/// see it.
+/// Known commands that are never offered with other arguments: they delete for good, or others see
+/// the result.
 const TOO_WIDE: &[&str] =
     &["rm", "rmdir", "mv", "chmod", "git reset", "git restore", "git rm", "git push", "git pull"];
 
@@ -35,7 +36,7 @@ const TOO_WIDE: &[&str] =
 #[must_use]
 pub fn suggest(call: &Call<'_>) -> Vec<Suggestion> {
     let mut offered: Vec<Suggestion> = Vec::new();
-    // No rule answers a question.
+    // A question to the user is never answered by a rule.
     if call.tool.target == (ToolTarget::Question {}) {
         return offered;
     }
@@ -52,9 +53,9 @@ pub fn suggest(call: &Call<'_>) -> Vec<Suggestion> {
     offered
 }
 
-/// Returns the narrowest rule that covers the call; nothing when only the whole tool would, though
-/// its calls can be told apart. Remembering the whole of Bash because one command could not be
-/// written down would be a surprise.
+/// Returns the narrowest rule that covers the call, or `None` when that would be the whole of a
+/// tool whose calls can be told apart. Remembering all of Bash because one command could not be
+/// written as a rule would surprise people.
 #[must_use]
 pub fn narrowest(call: &Call<'_>) -> Option<Pattern> {
     let tool = call.rule_tool();
@@ -75,11 +76,11 @@ fn narrow(call: &Call<'_>) -> Vec<Offer> {
         }
         ToolTarget::Read { .. } | ToolTarget::Write { .. } => {
             let tool = call.rule_tool();
-            // A tool without a notation of its own is covered by its family's.
+            // A tool without its own notation is covered by the rule of its family.
             let named = if Family::of_rule(&tool).is_some() { &*tool } else { "Read" };
             match Target::all(call).as_slice() {
                 [target] => target.real().map(|real| paths(named, &real.text)).unwrap_or_default(),
-                // No one path names several.
+                // No single path names several files.
                 _ => Vec::new(),
             }
         }
@@ -110,7 +111,7 @@ fn commands(command: &str) -> Vec<Offer> {
     let entry = known::entry_of(&words).filter(|entry| !TOO_WIDE.contains(&entry.name().as_str()));
     let Some(entry) = entry else { return offers };
     let mut prefix = entry.name();
-    // The name of a script says what is run, so it is part of the rule.
+    // The script's name determines what runs, so it is part of the rule.
     if let [_, "run" | "run-script"] = entry.words()
         && let Some(script) = words.get(2).and_then(Word::literal).filter(|it| is_name(it))
     {
@@ -121,7 +122,7 @@ fn commands(command: &str) -> Vec<Offer> {
     offers
 }
 
-/// What a prefix rule lets through, in words for the person who is asked to remember it.
+/// Returns what a prefix rule allows, in words for the person who may remember it.
 fn meaning(effect: Effect) -> &'static str {
     match effect {
         Effect::Shows => "arguments that only show files of this directory",

@@ -1,5 +1,5 @@
-//! The paths of a call: as they were written, where they really lead, and what about them is in
-//! doubt. Read once for all rules.
+//! The paths of a call: as written, with links followed, and any doubt about them. They are read
+//! once for all rules.
 
 use std::cell::OnceCell;
 use std::path::{Component, Path};
@@ -20,13 +20,13 @@ pub(super) enum Reach {
     Tree,
 }
 
-/// One way to write a path, and the same without regard to case.
+/// One way to write a path, also with case folded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Spelling {
-    /// Absolute, without `.`, `..` and a slash at the end; the root is the empty text.
+    /// Absolute, without `.`, `..` or a trailing slash; the root is the empty text.
     pub(super) text: String,
     pub(super) folded: String,
-    /// By which most wildcards see at once that it is none of theirs.
+    /// The letter pairs of the path, with which most wildcards reject it at once.
     pub(super) pairs: Pairs,
 }
 
@@ -38,18 +38,18 @@ impl Spelling {
     }
 }
 
-/// The path of a call, followed once for all rules.
+/// The path of a call, resolved once for all rules.
 pub(super) struct Target<'a> {
     call: Call<'a>,
-    /// Absolute, `.` and `..` taken away by their text alone.
+    /// Absolute, with `.` and `..` removed from the text alone.
     written: Spelling,
-    /// Where it really leads; nothing when that is not known.
+    /// The path with links followed; `None` when that is not known.
     real: Option<Spelling>,
-    /// Whether that is somewhere else.
+    /// Whether `real` differs from `written`.
     leads_elsewhere: bool,
     pub(super) reach: Reach,
     root: [Spelling; 1],
-    /// Looked up when the first rule asks: each costs a few looks at the disk.
+    /// Resolved when the first rule needs it, because it costs a few disk lookups.
     home: OnceCell<Vec<Spelling>>,
     working_dir: OnceCell<Vec<Spelling>>,
     /// Why no allow can cover it.
@@ -57,8 +57,8 @@ pub(super) struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// Reads the paths of a call. A call of a tool of files whose path cannot be read has one that
-    /// leads nowhere known.
+    /// Reads the paths of a call. A file tool's call whose path cannot be read gets one path with
+    /// an unknown destination.
     pub(super) fn all(call: &Call<'a>) -> Vec<Self> {
         match &call.tool.target {
             ToolTarget::Read { path, tree } => {
@@ -66,7 +66,7 @@ impl<'a> Target<'a> {
                 vec![Self::of(call, Some(path.as_deref().unwrap_or(".")), reach)]
             }
             ToolTarget::Write { changes } if !changes.is_empty() => {
-                // An edit in several parts names its file several times.
+                // A multi-part edit names its file several times.
                 let mut paths: Vec<&str> = changes.iter().map(|it| it.path.as_str()).collect();
                 paths.sort_unstable();
                 paths.dedup();
@@ -125,23 +125,23 @@ impl<'a> Target<'a> {
         Ok(())
     }
 
-    /// The path as it was written.
+    /// Returns the path as it was written.
     pub(super) fn written(&self) -> &Spelling {
         &self.written
     }
 
-    /// Where it really leads; nothing when that is not known.
+    /// Returns the path with links followed; `None` when that is not known.
     pub(super) fn real(&self) -> Option<&Spelling> {
         self.real.as_ref()
     }
 
-    /// The path as written and, where that is another, where it really leads.
+    /// Returns the path as written and, if it differs, the path with links followed.
     pub(super) fn spellings(&self) -> impl Iterator<Item = &Spelling> {
         std::iter::once(&self.written).chain(self.real().filter(|_| self.leads_elsewhere))
     }
 
-    /// The directories that a pattern may start in: as written, and where they really are. None
-    /// when that is not known.
+    /// Returns the directories where a pattern may start: as written, and with links followed.
+    /// Empty when they are not known.
     pub(super) fn anchors(&self, anchor: Anchor) -> &[Spelling] {
         match anchor {
             Anchor::Root => &self.root,
@@ -155,7 +155,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// A directory as written, and where it really is.
+/// Returns a directory as written and with links followed.
 fn anchors(directory: &Path, call: &Call<'_>) -> Vec<Spelling> {
     let mut anchors = Vec::with_capacity(2);
     if !directory.is_absolute() {
@@ -173,7 +173,7 @@ fn anchors(directory: &Path, call: &Call<'_>) -> Vec<Spelling> {
     anchors
 }
 
-/// Takes `.` and `..` away by text alone. The root is the empty text.
+/// Removes `.` and `..` from the text alone. The root is the empty text.
 fn lexical(path: &Path) -> String {
     let mut parts: Vec<std::borrow::Cow<'_, str>> = Vec::new();
     for component in path.components() {

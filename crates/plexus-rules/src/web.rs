@@ -1,9 +1,7 @@
-//! Matching of URLs: `WebFetch(domain:example.org)` is that host and no other, not even a host
-//! below it.
+//! Matching of URLs: `WebFetch(domain:example.org)` is that host only, without its subdomains.
 //!
 //! For an allow the host must be the pattern's in the plainest spelling: no user name, no escapes,
-//! no look-alike letters, no port of its own. Two programs that parse URLs agree on those, and on
-//! little else.
+//! no look-alike letters, no port. URL parsers agree on those, and on little else.
 
 use url::{Host, Url};
 
@@ -29,12 +27,12 @@ impl Address {
         Self { host, plain_host }
     }
 
-    /// The host by which allows are found.
+    /// Returns the host by which allows are found.
     pub(super) fn host(&self) -> Option<&str> {
         self.host.as_deref()
     }
 
-    /// How an allow for this host fits.
+    /// Returns how an allow for this host fits.
     pub(super) fn covered_by(&self, ascii: &str, written: &str) -> Fit {
         match (&self.host, &self.plain_host) {
             (Some(host), Some(plain)) if host == ascii && (plain == ascii || plain == written) => {
@@ -44,18 +42,18 @@ impl Address {
         }
     }
 
-    /// How a deny or an ask for this host fits.
+    /// Returns how a deny or an ask for this host fits.
     pub(super) fn guarded_by(&self, ascii: &str) -> Fit {
         match &self.host {
             Some(host) if host == ascii => Fit::Yes,
             Some(_) if self.plain_host.is_some() => Fit::No,
-            // What cannot be read plainly may lead anywhere.
+            // A URL that is not written plainly may lead anywhere.
             Some(_) | None => Fit::Maybe,
         }
     }
 }
 
-/// Returns the host as it stands in the text, when nothing about the text is unusual.
+/// Returns the host as written, when nothing about the text is unusual.
 fn plain_host(text: &str, url: &Url) -> Option<String> {
     if text.contains('\\') || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
         return None;

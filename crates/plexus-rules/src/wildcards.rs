@@ -1,28 +1,28 @@
-//! The wildcards of a path pattern, and the part of them by which most paths are told apart without
-//! a regular expression.
+//! The wildcards of a path pattern, and a filter that rejects most paths without a regular
+//! expression.
 
 use globset::{GlobBuilder, GlobMatcher};
 
 use super::target::Spelling;
 
-/// What stands behind the plain directories of a pattern: `*.rs`, `**/secret/*`.
+/// The part of a pattern after its plain directories: `*.rs`, `**/secret/*`.
 #[derive(Debug, Clone)]
 pub(super) struct Wildcards {
     exact: GlobMatcher,
     /// The same without regard to case, for rules that deny.
     folded: GlobMatcher,
-    /// What every path that fits has in it, in one case or another.
+    /// The letter pairs that every matching path contains, in either case.
     literal: Pairs,
 }
 
-/// A set of pairs of letters that stand beside each other in a text, in lower case. Two pairs may
-/// count as one, so that a path may seem to have a pair that it has not, never the other way round.
+/// A set of adjacent letter pairs of a text, in lower case. Pairs share bits, as in a Bloom filter:
+/// a path may seem to have a pair that it lacks, never the reverse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pairs(u128);
 
 impl Pairs {
-    /// Those of a path. Beyond ASCII one letter has several cases, so such a path counts as one
-    /// that has all.
+    /// Returns the pairs of a path. Outside ASCII a letter may have several cases, so such a path
+    /// counts as having every pair.
     pub(super) fn of_path(folded: &str, text: &str) -> Self {
         if text.is_ascii() { Self::of(folded.as_bytes()) } else { Self(u128::MAX) }
     }
@@ -51,18 +51,18 @@ impl Wildcards {
         })
     }
 
-    /// Whether a part of this path may fit at all, in any case. `false` is certain and costs next
-    /// to nothing: a thousand rules are told apart by it.
+    /// Returns whether a part of this path may match, in any case. `false` is certain and costs
+    /// almost nothing, so that most of a thousand rules are rejected here.
     pub(super) fn may_fit_in(&self, path: &Spelling) -> bool {
         path.pairs.0 & self.literal.0 == self.literal.0
     }
 
-    /// Whether the rest of a path fits as it is written.
+    /// Returns whether the rest of a path matches as written.
     pub(super) fn fit(&self, rest: &str) -> bool {
         self.exact.is_match(rest)
     }
 
-    /// Whether the rest of a path fits without regard to case.
+    /// Returns whether the rest of a path matches without regard to case.
     pub(super) fn fit_in_any_case(&self, rest: &str) -> bool {
         self.folded.is_match(rest)
     }
@@ -74,10 +74,10 @@ impl PartialEq for Wildcards {
     }
 }
 
-/// Returns the runs of characters that the glob takes for themselves. A run ends where a character
-/// has, or may have, another meaning: `**` takes in the slashes beside it, a backslash belongs to
-/// the next one, and behind the first bracket it would need a parser to tell what is literal, so
-/// the search ends there. Less than there is costs time; more would be an error.
+/// Returns the runs of characters that the glob takes literally. A run ends where a character has,
+/// or may have, another meaning: `**` absorbs the slashes beside it, and a backslash belongs to the
+/// next character. The search stops at the first bracket, because after it only a parser can tell
+/// what is literal. A literal that is missed costs time; a wrong one would be an error.
 fn literals(glob: &str) -> impl Iterator<Item = &str> {
     let before_brackets = glob.split(['[', '{', '\\']).next().unwrap_or_default();
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');

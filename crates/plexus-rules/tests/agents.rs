@@ -1,5 +1,5 @@
-//! A rule means the same for every agent: it reads what a call would act on, whatever its agent
-//! calls the tool.
+//! A rule means the same for every agent: it reads the target of a call, whatever its agent calls
+//! the tool.
 
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
 
@@ -136,7 +136,7 @@ fn suggestions_are_written_in_the_notation_of_rules() {
     let offered = patterns(&patch(&["/src/a.rs"]));
     assert!(offered.iter().all(|it| file.contains(&it.as_str())), "{offered:?}");
     assert_eq!(offered.first().map(String::as_str), Some("Edit(/src/a.rs)"));
-    // No narrow rule covers several files, and the whole tool is not remembered by itself.
+    // No narrow rule covers several files, and the whole tool is never remembered unasked.
     assert_eq!(with_tool(&patch(&["/src/a.rs", "/src/b.rs"]), narrowest), None);
     let mcp = ToolTarget::Mcp { server: "hub".into(), tool: "open".into() };
     assert_eq!(patterns(&ToolCall::new("open", mcp)), ["mcp__hub__open", "mcp__hub__*"]);

@@ -98,8 +98,8 @@ fn every_harmless_call_is_allowed() {
 
 #[test]
 fn a_command_that_cannot_be_read_is_never_more_than_asked_while_a_deny_may_be_meant() {
-    // Whatever the rules above ask about, a rule for the whole tool allows; a deny beside it must
-    // not be got past by being unreadable.
+    // A rule for the whole tool allows what the rules above ask about. An unreadable command must
+    // still not get past a deny beside it.
     let rules = allows(&["Bash".into()]);
     let guarded = RuleSet::new(
         rules.rules().iter().cloned().chain([common::rule(Decision::Deny, "Bash(evil:*)")]),
@@ -107,7 +107,7 @@ fn a_command_that_cannot_be_read_is_never_more_than_asked_while_a_deny_may_be_me
     let data: Bypasses = toml::from_str(include_str!("data/bypasses.toml")).unwrap();
     for command in flat(&data.bash).iter().filter(|command| command.contains("evil")) {
         assert_eq!(bash(&rules, command).decision, Decision::Allow, "{command}");
-        // Where `evil` is only an argument or a directory there is nothing to deny.
+        // Where `evil` is only an argument or a directory, nothing is to be denied.
         let runs_it = shell_words(command).any(|word| word == "evil");
         if runs_it {
             assert_ne!(bash(&guarded, command).decision, Decision::Allow, "{command}");

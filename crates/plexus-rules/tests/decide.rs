@@ -1,4 +1,4 @@
-//! How rules decide together: precedence, scopes and bounds, denies behind wrappers, examples,
+//! How rules decide together: precedence, scopes and bounds, denies of wrapped commands, examples,
 //! suggestions and files.
 
 #![allow(
@@ -95,7 +95,8 @@ fn a_deny_finds_its_command_wherever_it_runs() {
     ] {
         assert_eq!(bash(&rules, command).decision, Deny, "{command}");
     }
-    // Where it cannot be told, somebody is asked, although the whole tool is allowed.
+    // When it is uncertain whether a deny fits, somebody is asked, although the whole tool is
+    // allowed.
     for command in [
         "$X x",
         "r$Y x",
@@ -169,7 +170,7 @@ fn paths_are_anchored_at_the_root_the_home_and_the_working_directory() {
         ("/home/dev/project/docs/a.md", Allow),
         ("docs/../docs/a.md", Ask),
         ("/docs/a.md", Ask),
-        // The rule's own directory is a link: what is meant is where it leads.
+        // The rule's own directory is a link: the rule means its destination.
         ("/linked/x", Allow),
         ("/data/real/x", Ask),
     ] {

@@ -149,7 +149,7 @@ proptest! {
         let without = decide(&RuleSet::new(before.clone()), &tool, &input).decision;
         let with = decide(&RuleSet::new(before.into_iter().chain([allow])), &tool, &input).decision;
         prop_assert_eq!(with == Decision::Deny, without == Decision::Deny);
-        // Nor does it take an allow away.
+        // Nor does it remove an allow.
         prop_assert!(without != Decision::Allow || with == Decision::Allow, "{without:?} became {with:?}");
     }
 

@@ -30,7 +30,7 @@ fn proposed(decisions: &[(&str, Value, bool)], in_force: &RuleSet) -> Vec<(Strin
         })
         .collect();
     let proposals = propose(&decided, in_force);
-    // Whatever is proposed decides exactly what it says, and nothing that was denied.
+    // Each proposal allows all of its evidence, and no call that was denied.
     for proposal in &proposals {
         let rules = allows(&[proposal.pattern.to_string()]);
         for (at, one) in decided.iter().enumerate() {
@@ -61,7 +61,7 @@ fn the_narrowest_rule_comes_first_and_a_wider_one_only_with_more_evidence() {
             ("Bash(git diff:*)".to_owned(), vec![0, 1, 2]),
         ]
     );
-    // The wider one says no more than the narrow one, so it is left out.
+    // The wider rule has no more evidence than the narrow one, so it is left out.
     let same = [bash("git diff --stat", true), bash("git diff --stat", true)];
     assert_eq!(proposed(&same, &none()), [("Bash(git diff --stat)".to_owned(), vec![0, 1])]);
 }

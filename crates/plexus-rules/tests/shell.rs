@@ -1,8 +1,8 @@
-//! Our reading of commands against a real shell: whatever is allowed is given to `bash`, which must
-//! run nothing but what the rules name, and write nothing.
+//! Checks our reading of commands against a real shell: `bash` gets every allowed command, and must
+//! run only what the rules name and write nothing.
 //!
-//! The programs do not exist: `bash` is started with an empty PATH and a handler that writes down
-//! what it was asked to run.
+//! The programs do not exist: `bash` is started with an empty PATH and a handler that records what
+//! it was asked to run.
 
 #![allow(
     clippy::unwrap_used,
@@ -21,8 +21,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// What commands are put together from: allowed words, a forbidden one, and everything that shells
-/// find special.
+/// The pieces of generated commands: allowed words, a forbidden one, and everything special to
+/// shells.
 const PIECES: &[&str] = &[
     "git status",
     "git status",
@@ -100,16 +100,16 @@ const PIECES: &[&str] = &[
     "\u{a0}",
 ];
 
-/// How many commands are made. Only those that are allowed start a process, a few in a hundred.
+/// How many commands are generated. Only the allowed ones, a few in a hundred, start a process.
 const COMMANDS: usize = 10_000;
 
-/// Runs a command and returns what it asked to run, one line each.
+/// Runs a command and returns the programs it asked for, one line each.
 fn run(command: &str, directory: &Path) -> Vec<String> {
     let log = directory.join("log");
     let work = directory.join("work");
     std::fs::create_dir_all(&work).unwrap();
-    // The handler writes the words between bars, so that no word can look like two. `cat` is not
-    // there: the group waits for background jobs by itself.
+    // The handler puts bars between words, so that no word can look like two. `cat` is not
+    // available: the group itself waits for background jobs.
     let script = format!("{{ {command}\n}}\nwait");
     Command::new("/bin/bash")
         .args(["--norc", "--noprofile", "-c", &script])
@@ -153,8 +153,8 @@ fn the_handler_sees_what_bash_runs() {
 fn bash_runs_nothing_but_what_the_rules_name() {
     let rules = rules();
     let directory = tempfile::tempdir().unwrap();
-    // A fixed seed: the suite must not fail on one machine and pass on another. Another seed is a
-    // good way to spend a night.
+    // The seed is fixed: the suite must not fail on one machine and pass on another. Trying other
+    // seeds is a good use of a night.
     let seed = std::env::var("RULES_SHELL_SEED")
         .ok()
         .and_then(|seed| seed.parse::<u8>().ok())
@@ -167,14 +167,14 @@ fn bash_runs_nothing_but_what_the_rules_name() {
     let mut allowed = 0;
     for _ in 0..COMMANDS {
         let pieces = commands.new_tree(&mut runner).unwrap().current();
-        // Most random texts are asked at once; starting with an allowed command makes more of them
-        // interesting.
+        // Most random texts only lead to a question; starting with an allowed command makes more of
+        // them interesting.
         let command = if pieces.len() % 2 == 0 {
             format!("git status{}", pieces.concat())
         } else {
             pieces.concat()
         };
-        // Loops that never end are allowed to be asked for, but not to be waited for.
+        // An endless loop may be allowed, but the test cannot wait for it.
         if command.contains("while") || decide(&rules, &command).decision != Decision::Allow {
             continue;
         }

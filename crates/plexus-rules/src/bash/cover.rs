@@ -10,7 +10,7 @@ use super::{Matcher, show};
 /// Where a command stands, and what that means for the rules that cover it.
 #[derive(Clone, Copy)]
 struct Place {
-    /// Whether it is the only command, so that what it changes reaches no other.
+    /// Whether it is the only command, so that its changes reach no other.
     alone: bool,
     /// Whether another command gives it its input.
     piped: bool,
@@ -77,8 +77,8 @@ impl Matcher<'_> {
                     if !named.as_ref().is_some_and(|named| is_exactly(words, named)) {
                         continue;
                     }
-                    // Named word by word, but what it changes reaches commands that were named
-                    // without it.
+                    // The rule names this command word by word, but its changes reach commands
+                    // whose rules do not expect them.
                     if !place.alone && programs::nature(words) == Nature::Changes {
                         why.get_or_insert(format!(
                             "`{}` changes what other commands mean",
@@ -86,8 +86,8 @@ impl Matcher<'_> {
                         ));
                         continue;
                     }
-                    // The rule's author read the command, and not what another one gives it to
-                    // read. Only of known programs is it known that they take no orders there.
+                    // The rule's author read the command but not its input, which another command
+                    // writes. Only programs in the tables are known not to execute their input.
                     if place.piped && known::check(words, 0, self.call).is_err() {
                         why.get_or_insert(format!(
                             "`{}` gets its input from another command",
@@ -119,8 +119,8 @@ impl Matcher<'_> {
         Err(why.unwrap_or_else(|| format!("no rule covers `{}`", show(words))))
     }
 
-    /// Checks that what follows the words a rule names is covered: arguments that are known to be
-    /// harmless, or a command that is covered itself.
+    /// Checks that the words after those that a rule names are covered: they are arguments known to
+    /// be harmless, or a command that is itself covered.
     fn cover_arguments(
         &self,
         words: &[Word],
@@ -130,7 +130,7 @@ impl Matcher<'_> {
     ) -> Result<(), String> {
         let inner = Place { alone: false, depth: place.depth + 1, ..place };
         match programs::nature(words) {
-            // What reads its input as orders is in no table.
+            // No table lists a program that executes its input.
             Nature::Plain if place.piped => known::check(words, 0, self.call),
             Nature::Plain => known::check(words, named, self.call),
             Nature::Runs(start) => {
@@ -147,8 +147,8 @@ impl Matcher<'_> {
                 Err(format!("what `{}` would run cannot be seen", show(words)))
             }
             Nature::Changes => {
-                // The next command starts in the working directory again, so a change of directory
-                // that nothing follows changes nothing.
+                // The next command starts in the working directory again, so a lone `cd` changes
+                // nothing.
                 let moves = words.first().and_then(Word::literal) == Some("cd") && words.len() <= 2;
                 let plain = words.iter().all(|word| !matches!(word, Word::Opaque(_)));
                 if place.alone && moves && plain {
@@ -166,7 +166,7 @@ fn starts_with(words: &[Word], named: &[String]) -> bool {
         && words.iter().zip(named).all(|(word, name)| word.literal() == Some(name))
 }
 
-/// Whether the command is exactly these words.
+/// Returns whether the command is exactly these words.
 fn is_exactly(words: &[Word], named: &[String]) -> bool {
     words.len() == named.len() && starts_with(words, named)
 }

@@ -1,6 +1,6 @@
-//! Finding the rules that deny or ask, also where a command hides them: behind a wrapper, in a
-//! script, after options, in a variable. Where it cannot be told whether one fits, it may fit, and
-//! that is asked.
+//! Finds the rules that deny or ask, even where a command hides its words: after a wrapper, in a
+//! script, after options, in a variable. A rule that cannot be ruled out may fit, and somebody is
+//! asked.
 
 use super::super::known;
 use super::super::pattern::CommandPattern;
@@ -10,12 +10,12 @@ use super::super::shell::programs::{self, Nature, Reach, base_name};
 use super::super::shell::{self, MAX_DEPTH, Script, Simple, Word};
 use super::{Matcher, guard_key};
 
-/// What a text holds when it may be more than one word to a shell.
+/// Characters that may make a text more than one word to a shell.
 const SCRIPT_CHARACTERS: &[char] =
     &[' ', '\t', '\n', ';', '|', '&', '$', '`', '\\', '\'', '"', '(', '<', '>'];
 
 impl Matcher<'_> {
-    /// Finds denies and asks.
+    /// Finds the rules that deny or ask.
     pub(super) fn guard(&self, script: &Script, depth: usize, findings: &mut Findings<'_>) {
         if self.index.all_guards.is_empty() {
             return;
@@ -83,8 +83,8 @@ impl Matcher<'_> {
         }
     }
 
-    /// Arguments that are not known to be harmless may name a program in a notation of their own:
-    /// `--pager=less`, `core.editor=vi`.
+    /// Searches arguments that are not known to be harmless. They may name a program in a notation
+    /// of their own: `--pager=less`, `core.editor=vi`.
     fn guard_arguments(&self, words: &[Word], findings: &mut Findings<'_>) {
         if known::check(words, 1, self.call).is_ok() {
             return;
@@ -97,8 +97,8 @@ impl Matcher<'_> {
         }
     }
 
-    /// Whatever a program that runs others is given may be a script: `find -exec sh -c '…'`, `ssh
-    /// host '…'`.
+    /// Searches the arguments of a program that runs others. Each may be a script: `find -exec sh
+    /// -c '…'`, `ssh host '…'`.
     fn guard_given(&self, words: &[Word], depth: usize, findings: &mut Findings<'_>) {
         for word in words.iter().skip(1) {
             match word.literal() {
@@ -114,7 +114,7 @@ impl Matcher<'_> {
 
     /// Looks for the words of guards in a text that is no command.
     fn guard_text(&self, text: &str, findings: &mut Findings<'_>) {
-        // Quotes fall away when something runs it.
+        // The shell removes quotes when it runs the text.
         let plain: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
         self.guard_words(&shell::crude_words(&plain), Standing::Text, findings);
         // A value may follow the letter of its option without a space: `-Oless`.
@@ -123,13 +123,13 @@ impl Matcher<'_> {
         }
     }
 
-    /// Anything may be run, so any of them may fit.
+    /// Reports that every guard may fit, because anything may be run.
     fn guard_beyond(&self, why: &str, findings: &mut Findings<'_>) {
         self.index.guard_unread(self.holds, findings, why);
     }
 
     /// Looks for the words of guards. At the start of a command, or anywhere in one that runs
-    /// others, finding them is a match; anywhere else they may be mere text, and that is asked.
+    /// others, finding them is a match. Anywhere else they may be mere text, so somebody is asked.
     fn guard_words(&self, words: &[Word], standing: Standing, findings: &mut Findings<'_>) {
         for start in 0..words.len() {
             let Some(tail) = words.get(start..) else { continue };
@@ -152,7 +152,7 @@ impl Matcher<'_> {
     }
 }
 
-/// What words are, when a deny is looked for among them.
+/// What kind of words are searched for those of a guard.
 #[derive(Clone, Copy)]
 enum Standing {
     /// A command: the first word is run.

@@ -1,9 +1,9 @@
-//! Matching of Bash commands: which rules cover a command line, and which rules that deny or ask
-//! find something in it.
+//! Matching of Bash commands: which rules cover a command line, and which rules deny it or ask
+//! about it.
 //!
 //! An allow must cover every simple command; different rules may cover different ones. A deny needs
-//! only one. Rules are found by the words of the command, so that a thousand of them cost as much
-//! as those that could fit.
+//! only one. An index by the words of the command finds the rules, so that the cost depends on the
+//! rules that could fit and not on all of them.
 //!
 //! - [`cover`]: the rules that together allow a command line.
 //! - [`guard`]: the rules that deny or ask, and what may be hidden from them.
@@ -24,7 +24,7 @@ use super::set::Findings;
 use super::shell::programs;
 use super::shell::{self, Word};
 
-/// The rules with a command pattern, by what finds them. Values are positions in the rule set,
+/// The rules with a command pattern, indexed by their words. Values are positions in the rule set,
 /// which is sorted by id.
 #[derive(Debug, Default)]
 pub(super) struct BashIndex {
@@ -32,9 +32,9 @@ pub(super) struct BashIndex {
     by_text: HashMap<String, Vec<usize>>,
     /// Allows by their first word.
     allows: HashMap<String, Vec<usize>>,
-    /// Denies and asks by their first word, in lower case: some file systems ignore it.
+    /// Denies and asks by their first word, in lower case: some file systems ignore case.
     guards: HashMap<String, Vec<usize>>,
-    /// All denies and asks, for commands that cannot be read.
+    /// All denies and asks, for commands that cannot be parsed.
     all_guards: Vec<usize>,
 }
 
@@ -62,8 +62,8 @@ impl BashIndex {
         }
     }
 
-    /// Adds to `findings` what the rules say about this call. `holds` says whether a rule holds
-    /// for the caller at all.
+    /// Adds to `findings` what the rules say about this call. `holds` says whether a rule applies
+    /// to the caller at all.
     pub(super) fn find(
         &self,
         rules: &[Rule],
@@ -90,7 +90,7 @@ impl BashIndex {
             findings.doubt("the command starts in another directory than the session's");
             return;
         }
-        // A rule for exactly this text needs no understanding of it.
+        // A rule for exactly this text holds even if the text cannot be parsed.
         if let Some(at) = matcher.by_text(command, Side::Allow).next() {
             findings.allow(vec![at]);
             return;
@@ -108,8 +108,8 @@ impl BashIndex {
     }
 }
 
-/// Says whether this is the session's working directory, wherever links lead. A rule for a command
-/// was made for that directory, and what the command means in another one is not known.
+/// Says whether this is the session's working directory, with links followed. A rule for a command
+/// is made for that directory; what the command means in another one is unknown.
 fn is_working_dir(dir: &Path, call: &Call<'_>) -> bool {
     let real = |dir: &Path| resolve(call.paths, dir).ok();
     let dir = call.working_dir.join(dir);
@@ -120,7 +120,7 @@ fn guard_key(program: &str) -> String {
     programs::base_name(program).to_ascii_lowercase()
 }
 
-/// The two sides of a rule set: what lets through, and what stands in the way.
+/// The two sides of a rule set: rules that allow, and guards, which deny or ask.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Allow,

@@ -1,5 +1,5 @@
-//! Matching of paths: which files and directories a rule is about, after `..` and symbolic links
-//! are followed.
+//! Matching of paths: which files and directories a rule covers, after `..` and symbolic links are
+//! followed.
 //!
 //! An allow looks only at where the path really leads. A deny looks at that and at the path as it
 //! was written, so that a link into a denied tree and a link out of it are both denied.
@@ -135,8 +135,9 @@ impl PathPattern {
         Ok(Self { anchor, folded: fold(&plain), plain, rest })
     }
 
-    /// Says whether every path of `inner` is one of ours, as they are written. Each is relative to
-    /// its own directory; without one, a relative pattern may mean anything.
+    /// Says whether this pattern matches every path that `inner` matches, comparing them as
+    /// written. Each is relative to its own directory; without one, a relative pattern may mean
+    /// anything.
     pub(super) fn includes(
         &self,
         dir: Option<&Path>,
@@ -161,8 +162,8 @@ impl PathPattern {
         }
     }
 
-    /// Where it starts, and the directory below there that all its paths are in, without regard to
-    /// case.
+    /// Returns where the pattern starts, and the directory below there that contains all its paths,
+    /// with case folded.
     pub(super) fn place(&self) -> (Anchor, &str) {
         (self.anchor, &self.folded)
     }
@@ -172,7 +173,7 @@ impl PathPattern {
         self.anchor == Anchor::WorkingDir
     }
 
-    /// Where the pattern's wildcards start: below the home directory, or below the root.
+    /// Returns where the pattern's wildcards start: below the home directory, or below the root.
     fn base(&self, dir: Option<&Path>) -> Option<(Anchor, String)> {
         let below = |dir: &str| {
             let dir = dir.trim_end_matches('/');
@@ -185,7 +186,7 @@ impl PathPattern {
         }
     }
 
-    /// How the pattern of an allow fits: where the path really leads must be inside.
+    /// Returns how the pattern of an allow fits: the path, with links followed, must be inside.
     pub(super) fn covers(&self, target: &Target<'_>, call: &Call<'_>) -> Fit {
         let Some(real) = target.real() else { return Fit::Maybe };
         let inside = target.anchors(self.anchor).iter().any(|anchor| {
@@ -196,9 +197,9 @@ impl PathPattern {
         if inside || self.covers_behind_link(target, real, call) { Fit::Yes } else { Fit::No }
     }
 
-    /// The pattern's own directory may be reached by a link, as `/tmp` is on some systems. That is
-    /// looked up only when the path as written is inside: a thousand rules must not cost a thousand
-    /// looks at the disk.
+    /// Returns whether the pattern covers the path when the pattern's own directory is reached by a
+    /// link, as `/tmp` is on some systems. The link is resolved only when the path as written is
+    /// inside, so that a thousand rules do not cost a thousand lookups on disk.
     fn covers_behind_link(&self, target: &Target<'_>, real: &Spelling, call: &Call<'_>) -> bool {
         let written = target.written();
         target.anchors(self.anchor).iter().any(|anchor| {
@@ -214,7 +215,7 @@ impl PathPattern {
         })
     }
 
-    /// Whether `rest`, which is the end of `path`, is one of ours.
+    /// Returns whether `rest`, the end of `path`, matches the end of this pattern.
     fn takes(&self, rest: &str, path: &Spelling, reach: Reach) -> bool {
         match (&self.rest, reach) {
             (Rest::Everything, Reach::Tree) => true,
@@ -223,12 +224,13 @@ impl PathPattern {
             (Rest::Glob(wild), Reach::File) => {
                 !rest.is_empty() && wild.may_fit_in(path) && wild.fit(rest)
             }
-            // A directory is read whole; a pattern that is not for all of it does not cover that.
+            // The tool reads the whole directory, and this pattern covers only a part of it.
             (Rest::Nothing | Rest::Glob(_), Reach::Tree) => false,
         }
     }
 
-    /// How the pattern of a deny or an ask fits: by either path, and without regard to case.
+    /// Returns how the pattern of a deny or an ask fits: the path as written or the resolved path
+    /// may match, in any case.
     pub(super) fn guards(&self, target: &Target<'_>) -> Fit {
         let mut best = if target.real().is_some() { Fit::No } else { Fit::Maybe };
         let anchors = target.anchors(self.anchor);
@@ -249,8 +251,8 @@ impl PathPattern {
         best
     }
 
-    /// Whether the path may be one of ours, in whatever case: what most of a thousand wildcards are
-    /// done with.
+    /// Returns whether the path may match, in any case. This cheap test rejects most wildcard
+    /// patterns.
     fn may_guard(&self, path: &Spelling, reach: Reach) -> bool {
         match &self.rest {
             Rest::Glob(wild) => reach == Reach::Tree || wild.may_fit_in(path),
@@ -260,7 +262,7 @@ impl PathPattern {
 
     fn guards_below(&self, rest: &str, reach: Reach) -> Fit {
         match &self.rest {
-            // A deny for a directory is meant for what is in it.
+            // A deny for a directory also covers its contents.
             Rest::Nothing | Rest::Everything => Fit::Yes,
             Rest::Glob(wild) if wild.fit(rest) => Fit::Yes,
             Rest::Glob(wild) if reach == Reach::Tree || wild.fit_in_any_case(rest) => Fit::Maybe,
@@ -268,7 +270,7 @@ impl PathPattern {
         }
     }
 
-    /// The path is not below the pattern's plain part as written.
+    /// Returns the fit for a path that, as written, is not below the pattern's plain part.
     fn guards_elsewhere(&self, path: &Spelling, anchor: &Spelling, reach: Reach) -> Fit {
         if reach == Reach::Tree && self.is_below(&path.text, &anchor.text) {
             return Fit::Maybe;
@@ -281,7 +283,7 @@ impl PathPattern {
         }
     }
 
-    /// Whether the plain part below `anchor` is in the directory `path`.
+    /// Returns whether the plain part below `anchor` is in the directory `path`.
     fn is_below(&self, path: &str, anchor: &str) -> bool {
         below(anchor, path).is_some()
             || below(path, anchor)
@@ -289,8 +291,7 @@ impl PathPattern {
     }
 }
 
-/// A text without regard to case, letter by letter, so that what is folded in parts is folded like
-/// the whole.
+/// Folds the case of a text, letter by letter, so that folded parts join to the folded whole.
 pub(super) fn fold(text: &str) -> String {
     if text.is_ascii() {
         text.to_ascii_lowercase()
@@ -299,7 +300,7 @@ pub(super) fn fold(text: &str) -> String {
     }
 }
 
-/// Returns the component without its backslashes, or nothing when it has wildcards.
+/// Returns the component without its backslashes, or `None` when it has wildcards.
 fn unescaped(component: &str) -> Option<String> {
     let mut out = String::new();
     let mut characters = component.chars();
@@ -331,8 +332,8 @@ fn is_or_below(path: &(Anchor, String), base: &(Anchor, String)) -> bool {
 
 /// Returns what remains of an absolute `path` below `base`; the base of the root is the empty text.
 pub(super) fn below<'a>(path: &'a str, base: &str) -> Option<&'a str> {
-    // Comparing nothing is no comparison: glibc's takes longer for it than for a path, and a
-    // thousand rules start at the root.
+    // An empty prefix is not compared: glibc takes longer for that than for a path, and a thousand
+    // rules start at the root.
     let rest = if base.is_empty() || base == "/" { path } else { path.strip_prefix(base)? };
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
 }

@@ -1,5 +1,5 @@
-//! What the quick way says about paths is what the plain way says: every rule looked at, every
-//! wildcard tried, nothing left out beforehand.
+//! The indexed matching of paths agrees with a plain one that looks at every rule and tries every
+//! wildcard.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,7 +15,7 @@ use super::super::places::PathRules;
 use super::super::rule::Decision;
 use super::*;
 
-/// Follows the definition word for word, at whatever cost.
+/// Implements the definition literally, at any cost.
 mod plain {
     use super::*;
 
@@ -85,8 +85,8 @@ mod plain {
     }
 }
 
-/// Links out of trees, into them, up, nowhere and round; everything else is plain or missing by its
-/// length.
+/// Links out of trees, into them, upwards, to nothing and in a loop. Any other path is plain or
+/// missing, depending on its length.
 struct Links(HashMap<&'static str, &'static str>);
 
 impl PathResolver for Links {
@@ -112,7 +112,7 @@ fn links() -> Links {
     ]))
 }
 
-/// Names that differ in case, in the ways that Unicode has, and by links.
+/// Names that differ in case, including the cases of Unicode, and by links.
 const NAMES: &[&str] = &[
     "src", "SRC", "Src", "ſrc", "a", "out", "up", "none", "round", "etc", "secret", "Secret1", "k",
     "K", "\u{212a}", "é", "É", "İ", "i", "ß", "home", "dev", "HOME", ".env", "x.rs", "X.RS", "a b",

@@ -43,7 +43,7 @@ pub(crate) fn check(words: &[Word], named: usize, call: &Call<'_>) -> Result<(),
 
 struct Reader<'a> {
     words: &'a [Word],
-    /// Words before this one are the rule's own: they are read, but not doubted.
+    /// Words before this one are named by the rule itself: they are read, but never doubted.
     named: usize,
     call: &'a Call<'a>,
     entry: &'static Entry,
@@ -68,7 +68,7 @@ impl Reader<'_> {
                 }
                 Word::Opaque(raw) => return Err(format!("`{raw}` is known only when it runs")),
             };
-            // Terminals obey some control characters, and no argument needs one.
+            // Terminals obey some control characters, and no harmless argument needs one.
             if text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') {
                 return Err(self.unknown(text));
             }
@@ -106,7 +106,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// `-la`, `-n5`, `-n 5`, `--max=5`, `--max 5`, `-7`.
+    /// Reads `-la`, `-n5`, `-n 5`, `--max=5`, `--max 5` or `-7`.
     fn read_letters(&mut self, at: usize, text: &str) -> Result<(), String> {
         if text.starts_with("--") {
             return self.read_word(at, text);
@@ -129,7 +129,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A word that is an option by itself, or an operand when it starts with no dash.
+    /// Reads a word that is an option by itself, or an operand when it does not start with a dash.
     fn read_word(&mut self, at: usize, text: &str) -> Result<(), String> {
         if let Some(opt) = self.option(text) {
             return self.take(opt, None, text);
@@ -154,7 +154,7 @@ impl Reader<'_> {
         self.entry.options.get(name).copied()
     }
 
-    /// Takes an option with what it has in its own word, and the next word when it needs that.
+    /// Takes an option with the value in its own word, and with the next word when it needs one.
     fn take(&mut self, opt: Opt, value: Option<&str>, text: &str) -> Result<(), String> {
         self.replaced |= opt.replaces_first;
         let fits = match (opt.takes, value) {
@@ -182,8 +182,8 @@ impl Reader<'_> {
         self.words.get(self.at.saturating_sub(1)).map_or(option, Word::as_written)
     }
 
-    /// Some programs take no options after their first operand. What is the argument of an option
-    /// to others is a file to them.
+    /// Returns whether the value of an option is also harmless as an operand. Some programs take no
+    /// options after their first operand, and read such a value as a file.
     fn may_be_operand(&self, kind: Kind, value: &str) -> bool {
         self.operands.is_empty() || matches!(kind, Kind::Num) || Kind::Read.takes(value, self.call)
     }
@@ -197,8 +197,8 @@ impl Reader<'_> {
             let Some(kind) = kinds.next().or(last) else {
                 return Err(self.unknown(word.as_written()));
             };
-            // A pattern becomes any number of words, so it may stand only where any number of one
-            // kind may.
+            // The shell expands a pattern to any number of words, so a pattern may stand only where
+            // any number of operands of one kind may.
             let many = matches!(word, Word::Glob { .. });
             if many && fixed || at >= self.named && !kind.takes_operand(word, self.call) {
                 return Err(self.unknown(word.as_written()));

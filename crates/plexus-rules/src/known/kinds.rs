@@ -1,4 +1,4 @@
-//! What an argument may be. Each kind is written in the tables by its name in capitals.
+//! Kinds of arguments. The tables write each kind by its name in capitals.
 
 use super::places::{is_file, is_inside, is_missing, is_writable, pattern_stays_inside};
 use super::scripts::{is_plain_awk, is_plain_jq, is_plain_sed};
@@ -20,29 +20,28 @@ pub(super) enum Kind {
     Read,
     /// The same for programs to which `host:file` and `@file` mean something.
     File,
-    /// A file that is read, and no directory: a program that reads what is in one would follow
-    /// links there.
+    /// A file that is read, but not a directory: a program that reads a directory's contents would
+    /// follow the links in it.
     Leaf,
     /// A file and perhaps a part of it: `tests/test_a.py::test_b`.
     Node,
-    /// A file or directory that is written, inside the working directory, which other programs do
-    /// not obey.
+    /// A file or directory that is written, inside the working directory, and that other programs
+    /// do not obey.
     Write,
-    /// A name of git's: a branch, a tag, a commit.
+    /// A git name: a branch, a tag, a commit.
     Ref,
-    /// A remote of git's by its name. What is also a path could be a repository with hooks of its
-    /// own.
+    /// A git remote by its name. A name that is also a path could be a repository with its own
+    /// hooks.
     Remote,
-    /// A format of git's that does not have signatures checked, for which another program is
-    /// started.
+    /// A git format that does not check signatures: checking starts another program.
     Format,
     /// A web address.
     Url,
-    /// A header of HTTP; `@file` would be read from a file.
+    /// An HTTP header; `@file` would be read from a file.
     Header,
     /// A `+FORMAT` of `date`; another operand would set the clock.
     Date,
-    /// A program for sed, awk or jq that only shows.
+    /// A program for sed, awk or jq that only prints.
     Sed,
     Awk,
     Jq,
@@ -76,8 +75,8 @@ impl Kind {
         })
     }
 
-    /// Says whether a word in the place of an operand is of this kind, and stays so whatever the
-    /// shell makes of it.
+    /// Says whether a word used as an operand is of this kind, and stays so however the shell
+    /// expands it.
     pub(super) fn takes_operand(self, word: &Word, call: &Call<'_>) -> bool {
         match word {
             Word::Literal(text) => self.takes(text, call),

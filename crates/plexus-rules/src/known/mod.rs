@@ -1,10 +1,10 @@
-//! Commands whose arguments are known: what may follow the words of a prefix rule without being
-//! asked about.
+//! Commands whose arguments are known: those that may follow the words of a prefix rule without a
+//! question to anybody.
 //!
 //! A list of dangerous arguments is always too short, so these are lists of harmless ones.
 //! `Bash(git diff:*)` lets through what the table of `git diff` names, with exact names and
-//! arguments of the right kind, and nothing else. A program that is in no table takes no arguments
-//! but those that the rule itself names. Why is in `docs/decisions/0015-known-arguments.md`; what
+//! arguments of the right kind, and nothing else. A program that is in no table may have only the
+//! arguments that the rule itself names. Why is in `docs/decisions/0015-known-arguments.md`; what
 //! "harmless" means is at [`Effect`].
 //!
 //! - [`table`]: the notation of the files in `tables/`, and finding the entry of a command.
@@ -12,7 +12,7 @@
 //! - [`kinds`]: what an argument may be: a number, a path inside the working directory, a plain sed
 //!   script.
 //! - [`places`]: paths inside the working directory, and the files there that other programs obey.
-//! - [`scripts`]: the sed, awk and jq programs that only show.
+//! - [`scripts`]: the sed, awk and jq programs that only print.
 
 mod arguments;
 mod kinds;

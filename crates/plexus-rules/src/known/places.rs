@@ -1,5 +1,5 @@
-//! Paths in the arguments of a command: whether they stay inside the working directory, wherever
-//! links lead, and whether other programs take orders from what is there.
+//! Paths in the arguments of a command: whether they stay inside the working directory, with links
+//! followed, and whether other programs take orders from the files there.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::paths::{Entry, resolve};
 use crate::shell::WILD;
 
-/// The most names that a file pattern is compared with. A larger directory is asked about.
+/// The most names that a file pattern is compared with. For a larger directory, somebody is asked.
 const MAX_NAMES: usize = 4096;
 
 /// A file that makes a git repository of the directory it is in, with settings that git obeys; in
@@ -41,8 +41,8 @@ const OBEYED: &[&str] = &[
     ".ssh",
 ];
 
-/// Says whether other programs take orders from what is at `path`, or from what is in a directory
-/// on the way to it.
+/// Says whether other programs take orders from the file at `path`, or from a directory on the way
+/// to it.
 pub(crate) fn is_obeyed(path: &Path) -> bool {
     let lower = |name: &std::ffi::OsStr| name.to_string_lossy().to_lowercase();
     if path.file_name().is_some_and(|name| lower(name) == GIT_HEAD) {
@@ -59,7 +59,7 @@ pub(crate) fn is_obeyed(path: &Path) -> bool {
     })
 }
 
-/// Where `text` leads, and the working directory, both without links.
+/// Returns the target of `text` and the working directory, both with links followed.
 fn followed(text: &str, call: &Call<'_>) -> Option<(PathBuf, PathBuf)> {
     let here = resolve(call.paths, call.working_dir).ok()?;
     let there = resolve(call.paths, &call.working_dir.join(text)).ok()?;
@@ -73,11 +73,11 @@ pub(super) fn is_inside(text: &str, call: &Call<'_>) -> bool {
         return true;
     }
     let Some((there, here)) = followed(text, call) else { return false };
-    // Everything is inside of the root, so nothing that is written from there is.
+    // Every path is inside the root, so with the root as working directory no absolute path counts.
     there.starts_with(&here) && !(here.parent().is_none() && text.starts_with('/'))
 }
 
-/// Says whether it is inside and a directory's contents are not what is read.
+/// Says whether the path is inside and is not a directory whose contents would be read.
 pub(super) fn is_file(text: &str, call: &Call<'_>) -> bool {
     if matches!(text, "-" | "/dev/null") {
         return true;
@@ -87,7 +87,7 @@ pub(super) fn is_file(text: &str, call: &Call<'_>) -> bool {
     there.starts_with(here) && matches!(kind, Some(ErrorKind::NotADirectory | ErrorKind::NotFound))
 }
 
-/// Says whether a path that is written is below the working directory, and nothing that other
+/// Says whether a path that is written is below the working directory, and is not one that other
 /// programs obey.
 pub(super) fn is_writable(text: &str, call: &Call<'_>) -> bool {
     followed(text, call).is_some_and(|(there, here)| {
@@ -102,8 +102,8 @@ pub(super) fn is_missing(text: &str, call: &Call<'_>) -> bool {
     matches!(call.paths.look(&call.working_dir.join(text)), Ok(Entry::Missing))
 }
 
-/// Says what the shell can make of a file pattern: `None` when one of the words may be an option,
-/// else whether all of them are paths inside the working directory.
+/// Says what words the shell can make of a file pattern: `None` when one of them may be an option,
+/// otherwise whether all of them are paths inside the working directory.
 pub(super) fn pattern_stays_inside(marked: &str, call: &Call<'_>) -> Option<bool> {
     if marked.starts_with('-') {
         return None;
@@ -113,16 +113,17 @@ pub(super) fn pattern_stays_inside(marked: &str, call: &Call<'_>) -> Option<bool
     let directory = steps.get(..wild)?.join("/");
     let step = steps.get(wild)?;
     let known = step.split(WILD).next()?;
-    // A bracket ends with `]`, and everything up to there may stand for one character.
+    // A bracket ends with `]`, and everything before it may stand for one character.
     let end = step.rsplit([WILD, ']']).next()?;
-    // Where any name may fit, none may look like an option.
+    // The pattern may match any name, so no name may look like an option.
     if wild == 0 && known.is_empty() {
         let names = call.paths.names(call.working_dir, MAX_NAMES).ok()?;
         if names.iter().any(|name| name.to_string_lossy().starts_with('-')) {
             return None;
         }
     }
-    // Wildcards in one step only, and none that `.` and `..` fit. `**` goes deeper than we look.
+    // Only one step may have wildcards, and they must not match `.` or `..`. `**` goes deeper than
+    // the check below.
     let simple = steps.iter().filter(|step| step.contains(WILD)).count() == 1
         && wild + 1 == steps.len()
         && !matches!(known, "." | "..")
@@ -134,8 +135,8 @@ pub(super) fn pattern_stays_inside(marked: &str, call: &Call<'_>) -> Option<bool
     Some(simple && names_stay_inside(directory, known, end, call))
 }
 
-/// Says whether everything in a directory whose name starts and ends so is inside the working
-/// directory, links followed. A shell may have been told to ignore case, so it is ignored.
+/// Says whether every name in a directory that has this start and end leads inside the working
+/// directory, with links followed. Case is ignored, because a shell may be set to ignore it.
 fn names_stay_inside(directory: &str, start: &str, end: &str, call: &Call<'_>) -> bool {
     let Some((there, here)) = followed(directory, call) else { return false };
     if !there.starts_with(&here) {
@@ -143,7 +144,7 @@ fn names_stay_inside(directory: &str, start: &str, end: &str, call: &Call<'_>) -
     }
     let names = match call.paths.names(&there, MAX_NAMES) {
         Ok(names) => names,
-        // The pattern fits nothing, and stays as it is.
+        // The pattern matches nothing, so the shell passes it on unchanged.
         Err(error) => return error.kind() == ErrorKind::NotFound,
     };
     let (start, end) = (start.to_lowercase(), end.to_lowercase());

@@ -1,5 +1,5 @@
-//! The programs for sed, awk and jq that only show: they run no command, write no file and read
-//! none but those that the command line names.
+//! The programs for sed, awk and jq that only print: they run no command, write no file, and read
+//! only the files that the command line names.
 
 /// Words with which an awk program runs, reads or writes something else, or sees the environment.
 const AWK_REACHES: &[&str] =
@@ -9,13 +9,13 @@ const AWK_REACHES: &[&str] =
 const JQ_REACHES: &[&str] =
     &["import", "include", "modulemeta", "env", "ENV", "get_search_list", "input_filename"];
 
-/// Says whether an awk program only shows.
+/// Says whether an awk program only prints.
 pub(crate) fn is_plain_awk(program: &str) -> bool {
-    // A comparison is as rare as it is hard to tell from a redirection.
+    // `<` and `>` are always refused: a comparison is rare, and hard to tell from a redirection.
     !program.contains(['|', '>', '<', '@']) && !names_one_of(program, AWK_REACHES)
 }
 
-/// Says whether a jq program only shows.
+/// Says whether a jq program only prints.
 pub(super) fn is_plain_jq(program: &str) -> bool {
     !names_one_of(program, JQ_REACHES) && !program.contains("$__")
 }
@@ -26,7 +26,7 @@ fn names_one_of(program: &str, words: &[&str]) -> bool {
         .any(|word| words.contains(&word))
 }
 
-/// Says whether a sed script only shows: commands with addresses, separated by `;`, each one of `p
+/// Says whether a sed script only prints: commands with addresses, separated by `;`, each one of `p
 /// d q = n N D P h H g G x l`, or an `s` whose flags neither run nor write.
 pub(crate) fn is_plain_sed(script: &str) -> bool {
     if script.is_empty() || script.contains(['\n', '{', '}']) {
@@ -42,7 +42,7 @@ pub(crate) fn is_plain_sed(script: &str) -> bool {
     }
 }
 
-/// Reads one command and returns what follows it; nothing when it is not a plain one.
+/// Reads one command and returns the text after it, or `None` when the command is not plain.
 fn command(text: &str) -> Option<&str> {
     if text.is_empty() {
         return Some(text);
@@ -96,8 +96,8 @@ fn substitution(text: &str) -> Option<&str> {
     )
 }
 
-/// Returns what follows the delimiter that ends the text. Brackets in which it stands are read
-/// differently by different programs, so they are not plain.
+/// Returns the text after the closing delimiter. A delimiter inside brackets makes the text not
+/// plain, because programs disagree on how to read it.
 fn up_to(delimiter: char, text: &str) -> Option<&str> {
     let mut characters = text.char_indices();
     let mut bracket = false;

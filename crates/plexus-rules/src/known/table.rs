@@ -12,8 +12,8 @@
 //!     -- --exact                what may follow a `--`; the last lines of an entry
 //! ```
 //!
-//! After `:` stand the kinds of the operands, in order, the last of them perhaps repeated with `*`;
-//! after `;` what the command does (see [`Effect`]) and how it reads its words (see [`Style`]).
+//! The kinds of the operands stand after `:`, in order; a `*` lets the last one repeat. The effect
+//! of the command (see [`Effect`]) and how it reads its words (see [`Style`]) stand after `;`.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -146,9 +146,9 @@ fn read(file: &'static str, text: &'static str) -> Result<Vec<Entry>, TableError
     let mut entries: Vec<Entry> = Vec::new();
     // The entries or the group that indented lines belong to.
     let mut open = Open::Nothing;
-    // Whether a `--` was there: what follows it belongs to it.
+    // Whether a `--` was read: the options after it belong to it.
     let mut dashes = false;
-    // The names of a header that goes on in the next line.
+    // The names of a header that continues on the next line.
     let mut names: Vec<&'static str> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let refuse = |problem: String| TableError { file, line: number + 1, problem };

@@ -1,10 +1,10 @@
-//! What is never handed to the shell parser, and the parser itself behind it.
+//! Refuses texts that the shell parser must not see, and calls the parser for the rest.
 //!
-//! Two reasons to turn a text away. Some characters are read differently by different shells (a
-//! carriage return, a no-break space), so no parser's word on them is proof. And the parser is a
-//! backtracking one: a few dozen bytes of nested `((`, `case` or a here-document whose delimiter is
-//! a substitution cost it minutes or all memory, and commands come from a model that may have read
-//! hostile text. A command that is turned away is asked.
+//! A text is refused for one of two reasons. Shells disagree on some characters (a carriage return,
+//! a no-break space), so no single parser proves what they mean. And the parser backtracks: a few
+//! dozen bytes of nested `((`, `case` or a here-document whose delimiter is a substitution cost it
+//! minutes or all memory, and commands come from a model that may have read hostile text. Somebody
+//! is asked about a refused command.
 
 use brush_parser::{Parser, ParserOptions, ast};
 
@@ -13,8 +13,7 @@ use brush_parser::{Parser, ParserOptions, ast};
 const MAX_BYTES: usize = 8 * 1024;
 /// The most things that open a nested construct. Parsing time grows with their nesting.
 const MAX_OPENERS: usize = 16;
-/// The most parentheses. Each that stays open doubles the parser's work: 24 of them cost it
-/// seconds.
+/// The most parentheses. Each unclosed one doubles the parser's work: 24 of them cost it seconds.
 const MAX_PARENTHESES: usize = 8;
 /// The most `case` words, each of which doubles the parser's work.
 const MAX_CASES: usize = 2;
@@ -23,7 +22,7 @@ const MAX_BACKQUOTES: usize = 4;
 /// The most subscripts (`a[`), which the parser tries as array assignments, each in several ways.
 const MAX_SUBSCRIPTS: usize = 4;
 
-/// Says whether the parser may see this text; if not, why, as a reason to ask.
+/// Checks that the parser may see this text; if not, returns why, as a reason to ask.
 pub(super) fn check(text: &str) -> Result<(), &'static str> {
     if text.len() > MAX_BYTES {
         return Err("the command is longer than is read");
@@ -61,7 +60,8 @@ pub(super) fn check(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Spaces other than the ASCII ones, and characters that change how text looks without being seen.
+/// Returns whether a character is a space outside ASCII, or is invisible but changes how text
+/// looks.
 fn is_deceptive(c: char) -> bool {
     (!c.is_ascii() && c.is_whitespace())
         || matches!(c, '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -71,7 +71,7 @@ fn is_deceptive(c: char) -> bool {
 
 /// Parses what [`check`] let through.
 pub(super) fn parse(text: &str) -> Result<ast::Program, &'static str> {
-    // As `bash -c` reads it: extended patterns are off there.
+    // `bash -c` reads commands with extended patterns off.
     let options = ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() };
     Parser::new(text.as_bytes(), &options)
         .parse_program()

@@ -1,11 +1,11 @@
 //! What a Bash command would run, as far as it can be known without running it.
 //!
 //! [`read`] turns a command line into its simple commands ([`Simple`]), through a real shell
-//! parser. Whatever stands outside of that (a redirection to a file, a function, a variable where
-//! the program's name should be) is kept as a doubt, in words for the person who will be asked.
-//! Which parser, and why, is in `docs/decisions/0005-shell-parser.md`.
+//! parser. Anything else (a redirection to a file, a function, a variable in place of the program's
+//! name) is kept as a doubt, in words for the person who will be asked.
+//! `docs/decisions/0005-shell-parser.md` says which parser is used and why.
 //!
-//! - [`gate`]: what is never handed to the parser.
+//! - [`gate`]: the texts that the parser must not see.
 //! - [`word`]: one word, decoded as the shell would, or marked as known only at run time.
 //! - [`walk`]: from the syntax tree to simple commands.
 //! - [`programs`]: programs that run other programs, with the lists of [`names`].
@@ -18,18 +18,18 @@ mod word;
 
 pub(super) use word::{WILD, Word};
 
-/// How deep substitutions and `sh -c` are followed. Deeper ones are asked; nobody writes them by
-/// hand.
+/// How deep substitutions and `sh -c` are followed. Somebody is asked about deeper ones; nobody
+/// writes them by hand.
 pub(super) const MAX_DEPTH: usize = 4;
 
-/// A command line, read.
+/// A parsed command line.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     /// Every simple command in it, at any depth, substitutions included.
     pub(super) commands: Vec<Simple>,
     /// What keeps a rule for single commands from covering the whole.
     pub(super) doubts: Vec<String>,
-    /// Text that could not be read at all. Anything may be in there.
+    /// Text that could not be parsed. It may contain anything.
     pub(super) unread: Vec<String>,
 }
 
@@ -40,8 +40,8 @@ pub(super) struct Simple {
     pub(super) words: Vec<Word>,
     /// What keeps a rule from covering this command.
     pub(super) doubts: Vec<String>,
-    /// The variables that are set before it, by name, each with the whole assignment. A program may
-    /// be named there.
+    /// The variables that are set for it, by name, each with the whole assignment. An assignment
+    /// may name a program.
     pub(super) assigned: Vec<(String, String)>,
     /// Whether its input comes from another command.
     pub(super) piped: bool,
@@ -73,13 +73,13 @@ fn read_into(text: &str, depth: usize, script: &mut Script) {
     }
 }
 
-/// Takes away the space around a command that every shell ignores. A no-break space is not such:
-/// shells make it a part of the word, so `npm test` with one at its end is another command.
+/// Removes the space around a command that every shell ignores. A no-break space stays: shells make
+/// it part of the word, so `npm test` with one at its end is another command.
 pub(super) fn trim(command: &str) -> &str {
     command.trim_matches([' ', '\t', '\n'])
 }
 
-/// Returns the words of `text` when it is one simple command made of nothing but plain words.
+/// Returns the words of `text` when it is one simple command of plain words only.
 pub(super) fn plain_words(text: &str) -> Option<Vec<String>> {
     let script = read(text);
     let [command] = script.commands.as_slice() else { return None };
@@ -89,7 +89,7 @@ pub(super) fn plain_words(text: &str) -> Option<Vec<String>> {
     command.words.iter().map(|word| word.literal().map(str::to_owned)).collect()
 }
 
-/// Splits text that was not read as a command into what may be words of one, for rules that deny.
+/// Splits text that could not be parsed into possible words of a command, for rules that deny.
 pub(super) fn crude_words(text: &str) -> Vec<Word> {
     text.split(|c: char| !(c.is_alphanumeric() || "_-./".contains(c)))
         .filter(|word| !word.is_empty())

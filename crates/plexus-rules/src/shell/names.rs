@@ -1,9 +1,9 @@
-//! What is known of programs by name: lists, each with why a name is on it.
+//! Facts about programs by name, in lists; each list says why a name is on it.
 //! [`programs`](super::programs) reads them.
 
-/// Programs that run a command in a way that is not followed: they add arguments, run it elsewhere,
-/// or take it in a notation of their own. Editors and pagers are here too: they run what their
-/// options or their input say.
+/// Programs that run a command in a way that cannot be followed: they add arguments, run it
+/// elsewhere, or take it in their own notation. Editors and pagers are here too: they run what
+/// their options or their input say.
 pub(super) const HIDING: &[&str] = &[
     "parallel",
     "ssh",
@@ -145,8 +145,8 @@ pub(super) const CHANGING: &[&str] = &[
 pub(super) const SHELLS: &[&str] =
     &["sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "csh", "tcsh", "rbash", "pwsh"];
 
-/// Programs that run code from a file, an argument or their input, without the version at the end
-/// of their names.
+/// Programs that run code from a file, an argument or their input. The names omit a version at the
+/// end.
 pub(super) const INTERPRETERS: &[&str] = &[
     "python",
     "node",
@@ -210,10 +210,10 @@ pub(super) const EVALUATING: &[&str] = &[
     "function",
 ];
 
-/// Programs that run a command for what they find, when an option says so.
+/// Programs that search, and that run a command for each match when an option says so.
 pub(super) const SEARCHING: &[&str] = &["find", "gfind", "fd", "fdfind"];
 
-/// Programs of which a subcommand runs the words after it.
+/// Programs with a subcommand that runs the words after it.
 pub(super) const RUNS_REST: &[(&str, &[&str])] = &[
     ("npm", &["exec", "x", "explore"]),
     ("pnpm", &["exec", "dlx"]),
@@ -230,7 +230,8 @@ pub(super) const RUNS_REST: &[(&str, &[&str])] = &[
     ("make", &["--eval"]),
 ];
 
-/// Other names of subcommands. A rule that denies one of a line may mean any of it.
+/// Subcommands that are aliases of each other or do nearly the same, one group on a line. A rule
+/// that denies one of them may mean any.
 pub(crate) const ALIASES: &[(&str, &[&str])] = &[
     ("npm", &["install", "i", "in", "ins", "isntall", "add", "ci", "install-test", "it"]),
     ("npm", &["uninstall", "un", "unlink", "remove", "rm", "r"]),
@@ -255,7 +256,7 @@ pub(crate) const ALIASES: &[(&str, &[&str])] = &[
 pub(crate) const GROUPS: &[(&str, &[&str])] =
     &[("docker", &["container", "image"]), ("podman", &["container", "image"])];
 
-/// Variables that change how a program talks, and not what it runs.
+/// Variables that change how a program prints, not what it runs.
 pub(super) const HARMLESS_VARIABLES: &[&str] = &[
     "LANG",
     "LANGUAGE",
@@ -282,7 +283,7 @@ pub(super) const HARMLESS_VARIABLES: &[&str] = &[
     "GIT_TERMINAL_PROMPT",
 ];
 
-/// Commands of git that run words of theirs, or write what git runs later.
+/// Git commands that run some of their words, or write what git runs later.
 pub(super) const GIT_RUNNERS: &[&str] = &[
     "bisect",
     "submodule",
@@ -299,7 +300,7 @@ pub(super) const GIT_RUNNERS: &[&str] = &[
     "config",
 ];
 
-/// The other commands of git's own. Any other name may be an alias, which runs anything.
+/// The other built-in git commands. Any other name may be an alias, which runs anything.
 pub(super) const GIT_COMMANDS: &[&str] = &[
     "add",
     "am",

@@ -1,8 +1,8 @@
 //! Programs that run other programs, and builtins that change what the next command means.
 //!
 //! An allow sees through a few wrappers (`timeout 5 git status`) and asks about all others. A deny
-//! looks further: whatever words of a command may be run are searched, and what cannot be seen from
-//! the command line is asked about.
+//! looks further: it searches all words of a command that may be run, and somebody is asked when
+//! the command line does not show what runs.
 
 use super::Word;
 use super::names::{
@@ -17,11 +17,11 @@ pub(crate) enum Nature {
     Plain,
     /// Runs the words from here on as a command of their own.
     Runs(usize),
-    /// The same, with more arguments than are seen here.
+    /// The same, with further arguments that are not on the command line.
     RunsWithMore(usize),
     /// Runs this text as a script.
     Script(String),
-    /// Runs something that cannot be seen from here, unless the rule names at least this many
+    /// Runs something that the command line does not show, unless the rule names at least this many
     /// words.
     Hidden {
         /// How many words a rule must name to know what is run; `None`: no prefix rule is enough.
@@ -31,7 +31,7 @@ pub(crate) enum Nature {
     Changes,
 }
 
-/// The part of a program's name that is looked up here: `/usr/bin/env` is `env`.
+/// Returns the part of a program's name that the lists use: `/usr/bin/env` is `env`.
 pub(crate) fn base_name(program: &str) -> &str {
     program.rsplit('/').next().unwrap_or(program)
 }
@@ -97,7 +97,8 @@ pub(crate) fn nature(words: &[Word]) -> Nature {
     }
 }
 
-/// Where the command of `xargs` starts, after the options that only say how its input is cut up.
+/// Returns where the command of `xargs` starts, after the options that only say how to split its
+/// input.
 fn xargs_command(words: &[Word]) -> Option<usize> {
     let mut at = 1;
     loop {
@@ -123,18 +124,19 @@ fn is_interpreter(name: &str) -> bool {
     INTERPRETERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
 }
 
-/// What a rule that denies has to expect of a command.
+/// What a command may run, as rules that deny must assume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// Only the program itself is run.
     Itself,
     /// Any of its words may be run.
     Words,
-    /// Something is run, or changed, that does not stand in the command.
+    /// It runs or changes something that the command line does not show.
     Beyond,
 }
 
-/// Says what may be run, for rules that deny. Wrappers that are seen through are not asked here.
+/// Says what may be run, for rules that deny. For a wrapper that is seen through, the caller checks
+/// the inner command instead.
 pub(crate) fn reach(words: &[Word]) -> Reach {
     let Some(name) = words.first().and_then(Word::literal).map(base_name) else {
         return Reach::Beyond;
@@ -143,12 +145,13 @@ pub(crate) fn reach(words: &[Word]) -> Reach {
     match nature(words) {
         Nature::Runs(_) | Nature::RunsWithMore(_) | Nature::Script(_) => Reach::Itself,
         Nature::Hidden { .. } => match words.get(1).and_then(Word::literal) {
-            // A file of code is a program like any other; one of shell commands is not.
+            // A script file for an interpreter is a program like any other; a file of shell
+            // commands is not.
             Some(file) if is_interpreter(name) && !file.starts_with('-') => Reach::Itself,
             _ => Reach::Beyond,
         },
         Nature::Changes if EVALUATING.contains(&name) => Reach::Beyond,
-        // A subscript is evaluated, commands in it included.
+        // The shell evaluates a subscript, including commands in it.
         Nature::Changes if arguments().any(|text| text.contains('[')) => Reach::Beyond,
         Nature::Changes => Reach::Itself,
         Nature::Plain => match name {
@@ -178,8 +181,8 @@ pub(crate) fn reach(words: &[Word]) -> Reach {
     }
 }
 
-/// Another name than those of git's own commands is an alias, which runs anything; settings can
-/// make one.
+/// Says what a git command may run. A name that git does not define is an alias, which runs
+/// anything; settings on the command line can define one.
 fn git_reach(words: &[Word]) -> Reach {
     for word in words.iter().skip(1) {
         match word.literal() {
@@ -190,7 +193,7 @@ fn git_reach(words: &[Word]) -> Reach {
             {
                 return Reach::Beyond;
             }
-            // Perhaps an option's argument, which the next word tells.
+            // The next word may be this option's argument; an arm below then skips it.
             Some(option) if option.starts_with('-') => {}
             Some(name) if GIT_RUNNERS.contains(&name) => return Reach::Words,
             Some(name) if GIT_COMMANDS.contains(&name) => return Reach::Itself,
@@ -202,7 +205,8 @@ fn git_reach(words: &[Word]) -> Reach {
     Reach::Itself
 }
 
-/// The script is the first word that is no option, or follows `-e`; with neither it is in a file.
+/// Says whether all scripts on the command line are plain. A script follows `-e`, or else is the
+/// first word that is not an option.
 fn scripts_are_plain(words: &[Word], plain: fn(&str) -> bool) -> Reach {
     let mut scripts = Vec::new();
     let mut operands = words.iter().skip(1).filter(|word| !word.as_written().starts_with('-'));
@@ -225,7 +229,7 @@ pub(crate) fn is_harmless_variable(name: &str) -> bool {
     HARMLESS_VARIABLES.contains(&name)
 }
 
-/// Says whether a builtin sets a variable of which that is not known.
+/// Says whether a builtin sets a variable that is not known to be harmless.
 pub(crate) fn sets_variable(words: &[Word]) -> bool {
     let name = words.first().and_then(Word::literal);
     if !name.is_some_and(|name| ASSIGNING.contains(&name)) {

@@ -1,5 +1,5 @@
-//! From the syntax tree to simple commands and doubts. Arms are written out, so that a construct
-//! added to the parser is a compile error here and not a hole.
+//! Turns the syntax tree into simple commands and doubts. The arms of each match are written out,
+//! so that a construct added to the parser is a compile error here, not a hole.
 
 use brush_parser::ast::{
     AndOr, Command, CommandPrefixOrSuffixItem as Item, CompoundCommand, CompoundList,
@@ -19,7 +19,7 @@ pub(super) fn program(program: &Program, depth: usize, script: &mut Script) {
 
 struct Walker<'a> {
     depth: usize,
-    /// Whether what is walked gets its input from a pipe.
+    /// Whether the part being walked gets its input from a pipe.
     piped: bool,
     script: &'a mut Script,
 }
@@ -57,7 +57,7 @@ impl Walker<'_> {
                 self.redirects(redirects.as_ref());
             }
             Command::Function(function) => {
-                // A function can take the name of an allowed program.
+                // A function can shadow an allowed program.
                 self.doubt(format!("defines a function (`{}`)", function.fname.value));
                 self.compound(&function.body.0);
                 self.redirects(function.body.1.as_ref());
@@ -84,7 +84,8 @@ impl Walker<'_> {
             CompoundCommand::BraceGroup(group) => self.list(&group.list),
             CompoundCommand::Subshell(subshell) => self.list(&subshell.list),
             CompoundCommand::ForClause(clause) => {
-                // `for PATH in …` is an assignment; so are more names than can be listed.
+                // `for PATH in …` sets `PATH`. The variables that matter are too many to list, so
+                // only a single lower-case letter passes.
                 let name = &clause.variable_name;
                 if name.len() != 1 || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
                     self.doubt(format!("sets the variable `{name}`"));
@@ -173,7 +174,7 @@ impl Walker<'_> {
         self.script.commands.push(command);
     }
 
-    /// Decodes a word and reads the commands inside of it.
+    /// Decodes a word and reads the commands inside it.
     fn word(&mut self, raw: &RawWord) -> Word {
         let decoded = decode(&raw.value);
         for inner in &decoded.scripts {
@@ -194,7 +195,8 @@ impl Walker<'_> {
         self.script.doubts.append(&mut doubts);
     }
 
-    /// Only `/dev/null` and copies of descriptors 0 to 2 are harmless for every command.
+    /// Checks a redirection. Only `/dev/null` and copies of descriptors 0 to 2 are harmless for
+    /// every command.
     fn redirect(&mut self, redirect: &IoRedirect, doubts: &mut Vec<String>) {
         let harmless = match redirect {
             IoRedirect::File(_, kind, target) => match (kind, target) {
@@ -241,7 +243,7 @@ impl Walker<'_> {
     }
 }
 
-/// Cuts a text for a message.
+/// Shortens a text for a message.
 fn shorten(text: &str) -> String {
     const SHOWN: usize = 40;
     match text.char_indices().nth(SHOWN) {

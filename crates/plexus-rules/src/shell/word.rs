@@ -1,15 +1,15 @@
-//! One word of a command, decoded as the shell would, or marked as known only when it runs.
+//! One word of a command, decoded as the shell does, or marked as known only at run time.
 
-/// A word after quoting is taken away.
+/// A word with its quoting removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Word {
     /// Exactly this text.
     Literal(String),
-    /// A file pattern: the shell puts the names that fit in its place, or leaves it as it stands.
+    /// A file pattern: the shell replaces it with the names that match, or leaves it unchanged.
     Glob {
         /// As it stands in the command.
         raw: String,
-        /// Decoded, with [`WILD`] in the place of each wildcard character.
+        /// Decoded, with [`WILD`] in place of each wildcard character.
         marked: String,
     },
     /// `~` or `~/…`: a path in the home directory.
@@ -23,12 +23,12 @@ pub(crate) enum Word {
     Opaque(String),
 }
 
-/// Stands for a wildcard character in a decoded pattern. The gate lets no command with this
-/// character through, so it cannot stand for itself.
+/// Marks a wildcard character in a decoded pattern. The gate refuses commands with this character,
+/// so it never occurs as itself.
 pub(crate) const WILD: char = '\0';
 
 impl Word {
-    /// The text, when it is known.
+    /// Returns the text, when it is known.
     pub(crate) fn literal(&self) -> Option<&str> {
         match self {
             Self::Literal(text) => Some(text),
@@ -36,7 +36,7 @@ impl Word {
         }
     }
 
-    /// The text, or what stands for it in the command.
+    /// Returns the text, or the word as it stands in the command when the text is not known.
     pub(crate) fn as_written(&self) -> &str {
         match self {
             Self::Literal(text) | Self::Opaque(text) => text,
@@ -45,7 +45,7 @@ impl Word {
     }
 }
 
-/// A decoded word and the commands inside of it.
+/// A decoded word and the commands inside it.
 #[derive(Debug)]
 pub(super) struct Decoded {
     pub(super) word: Word,
@@ -138,7 +138,7 @@ impl Decoder<'_> {
                     self.home = true;
                 }
                 '~' if matches!(previous, None | Some('=' | ':')) => self.becomes(Shape::Unknown),
-                // Another shell puts the path of a program here.
+                // zsh replaces `=name` with the path of the program.
                 '=' if previous.is_none() => self.becomes(Shape::Unknown),
                 '{' | '}' => self.becomes(Shape::Unknown),
                 '(' | ')' | '<' | '>' | '|' | '&' | ';' => self.lose(),
@@ -192,7 +192,7 @@ impl Decoder<'_> {
                 }
                 _ => self.lose(),
             },
-            // Quoting of its own kind: `$'…'` and `$"…"`.
+            // `$'…'` and `$"…"` have their own quoting rules.
             Some('\'' | '"') => self.lose(),
             _ => {}
         }
@@ -232,7 +232,7 @@ fn substitution(text: &str) -> Option<(&str, &str)> {
                     '\\' => {
                         characters.next()?;
                     }
-                    // Quotes nest inside of substitutions inside of quotes.
+                    // Quotes nest inside substitutions inside quotes.
                     '$' | '`' => return None,
                     _ => {}
                 }

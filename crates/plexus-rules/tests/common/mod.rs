@@ -1,4 +1,4 @@
-//! What the tests of rules share: a small file system, a caller, and short ways to write rules and
+//! Shared by the tests of rules: a small file system, a caller, and short ways to write rules and
 //! calls.
 
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part of this module")]
@@ -74,7 +74,7 @@ pub fn session(number: u128) -> SessionId {
     SessionId::from_uuid(Uuid::from_u128(number))
 }
 
-/// A rule of the operator's for all sessions.
+/// Makes an operator's rule for all sessions.
 pub fn rule(decision: Decision, pattern: &str) -> Rule {
     Rule::new(decision, pattern.parse().expect(pattern))
 }
@@ -90,7 +90,7 @@ pub fn with_call<T>(tool_name: &str, input: &Value, body: impl FnOnce(&Call<'_>)
     with_tool(&notation::read(tool_name, input), body)
 }
 
-/// The same for a call that some agent's driver has read.
+/// The same for a call that an agent's driver has already read.
 pub fn with_tool<T>(tool: &ToolCall, body: impl FnOnce(&Call<'_>) -> T) -> T {
     let paths = links();
     body(&Call {

@@ -1,8 +1,9 @@
-//! Making the commands of the corpus.
+//! Generates the commands of the corpus.
 
 use super::tables::Entry;
 
-/// Options that once got past the rules, or are known to run or write something, for every program.
+/// Options that once got past the rules, or are known to run or write something. Every program is
+/// tried with them.
 const NOTORIOUS: &[&str] = &[
     "-o",
     "-O",
@@ -70,8 +71,8 @@ const NOTORIOUS: &[&str] = &[
     "-t",
 ];
 
-/// Values with which an argument reaches out of the directory, runs something, or changes what the
-/// next word means.
+/// Returns values that make an argument reach outside the directory, run something, or change the
+/// meaning of the next word.
 fn values(outside: &str) -> Vec<String> {
     let ran = format!("{outside}/ran");
     [
@@ -111,21 +112,21 @@ fn values(outside: &str) -> Vec<String> {
     .into()
 }
 
-/// The commands of one entry, as far as they are taken.
+/// The sampled commands of one entry.
 pub(crate) struct Corpus {
-    /// How many there are.
+    /// How many were generated.
     pub(crate) made: usize,
-    /// Those that were taken.
+    /// Those that were sampled.
     pub(crate) taken: Vec<String>,
 }
 
-/// Makes the commands for one entry of the tables, and takes at most about `most` of them, spread
-/// evenly. `help` are the options that the program itself lists.
+/// Generates the commands for one entry of the tables, and samples at most about `most` of them,
+/// evenly spaced. `help` holds the options that the program itself lists.
 pub(crate) fn of(entry: &Entry, help: &[String], outside: &str, most: usize) -> Corpus {
     let mut made = 0_usize;
     make(entry, help, outside, &mut |_| made += 1);
     let step = made.div_ceil(most.max(1)).max(1);
-    // Another start for each entry, so that not all take the same.
+    // Each entry starts at another offset, so that they do not all sample the same positions.
     let start = entry.name().bytes().map(usize::from).sum::<usize>() % step;
     let (mut at, mut taken) = (0_usize, Vec::new());
     make(entry, help, outside, &mut |words| {
@@ -139,9 +140,10 @@ pub(crate) fn of(entry: &Entry, help: &[String], outside: &str, most: usize) -> 
     Corpus { made, taken }
 }
 
-/// How many of the values an option gets that no table names: it is asked about whatever it gets.
+/// How many values are tried on an option that no table names: somebody is asked about it with any
+/// value.
 const VALUES_OF_OTHERS: usize = 6;
-/// In how many of its forms an option gets each value. Which ones goes round.
+/// In how many of its forms an option gets each value. The choice of forms rotates.
 const FORMS: usize = 4;
 
 fn make(entry: &Entry, help: &[String], outside: &str, add: &mut dyn FnMut(&[&str])) {
@@ -191,7 +193,7 @@ fn make(entry: &Entry, help: &[String], outside: &str, add: &mut dyn FnMut(&[&st
     }
 }
 
-/// The name of an option, without what the table says of its argument.
+/// Returns the name of an option, without the table's notation for its argument.
 fn bare(token: &str) -> &str {
     let name = token.split("[=").next().unwrap_or(token);
     let name =
@@ -203,7 +205,7 @@ fn bare(token: &str) -> &str {
     }
 }
 
-/// An option by its name, by an abbreviation, and among other letters.
+/// Returns an option by its name, by an abbreviation, and combined with other letters.
 fn spellings(option: &str) -> Vec<String> {
     let mut spellings = vec![option.to_owned()];
     match option.strip_prefix("--") {
@@ -252,7 +254,7 @@ fn quoted(word: &str, way: usize) -> String {
     }
 }
 
-/// Brings the commands into an order that is the same on every machine.
+/// Puts the commands in an order that is the same on every machine.
 fn shuffle(commands: &mut [String], seed: &str) {
     let mut state = seed.bytes().fold(0x9e37_79b9_7f4a_7c15_u64, |state, byte| {
         (state ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,12 +1,12 @@
-//! A generated corpus of commands, judged by the rules, of which the allowed ones are really run.
+//! Judges a generated corpus of commands by the rules, and really runs the allowed ones.
 //!
-//! For each command of the tables: every option that the table names and every option that the
-//! installed program lists in its help, with hostile values, in every form (`--opt=val`, `--opt
-//! val`, `-oval`, combined letters, abbreviations, after `--`) and every kind of quoting. What the
-//! rules allow runs in a directory with traps around it ([`world`]), without a network, and must
-//! spring none. CI judges and runs a sample with a fixed seed; `RULES_CORPUS=all` judges the whole
-//! and runs all that is allowed, of programs that build or talk a bounded part ([`Extent`]).
-//! Entries whose program is not installed are judged only.
+//! For each command of the tables, the corpus has every option that the table names and every
+//! option that the installed program lists in its help, with hostile values, in every form
+//! (`--opt=val`, `--opt val`, `-oval`, combined letters, abbreviations, after `--`) and every kind
+//! of quoting. An allowed command runs in a directory with traps around it ([`world`]), without a
+//! network, and must spring none. CI judges and runs a sample with a fixed seed; `RULES_CORPUS=all`
+//! judges the whole corpus and runs everything allowed, but only a bounded part for programs that
+//! build or talk to a server ([`Extent`]). Entries whose program is not installed are judged only.
 
 #![allow(
     clippy::unwrap_used,
@@ -33,18 +33,18 @@ use world::{Traps, World};
 /// How much of the corpus is judged and run, for each command of the tables.
 struct Extent {
     judged: usize,
-    /// Runs of a command that only shows or changes files.
+    /// How many runs of a command that only shows or changes files.
     run: usize,
-    /// Runs of one that builds the project or talks to a server, which takes longer.
+    /// How many runs of a command that builds the project or talks to a server, which takes longer.
     run_slow: usize,
-    /// Whether those are also asked for their options.
+    /// Whether the options of such slow commands are also read from their help.
     slow_help: bool,
 }
 
 const SAMPLE: Extent = Extent { judged: 400, run: 10, run_slow: 1, slow_help: false };
 const WHOLE: Extent = Extent { judged: usize::MAX, run: usize::MAX, run_slow: 40, slow_help: true };
 
-/// Runs side by side, each in a world of its own.
+/// Parallel workers, each in its own world.
 const WORKERS: usize = 2;
 
 #[derive(Default)]
@@ -52,9 +52,9 @@ struct Counts {
     made: AtomicUsize,
     judged: AtomicUsize,
     allowed: AtomicUsize,
-    /// Those of programs that are not installed here.
+    /// Allowed commands of programs that are not installed here.
     allowed_absent: AtomicUsize,
-    /// Those of installed programs that build or talk.
+    /// Allowed commands of installed programs that build or talk to a server.
     allowed_slow: AtomicUsize,
     run: AtomicUsize,
     not_installed: AtomicUsize,
@@ -106,7 +106,7 @@ fn no_command_that_is_allowed_springs_a_trap() {
     assert!(only.is_some() || count(&counts.run) > 500, "too little was run to show anything");
 }
 
-/// Judges the commands of one entry, runs what is allowed, and returns what sprang a trap.
+/// Judges the commands of one entry, runs the allowed ones, and returns those that sprang a trap.
 fn try_entry(entry: &Entry, world: &mut World, extent: &Extent, counts: &Counts) -> Vec<String> {
     let installed = world.has(entry.program());
     let quick = matches!(entry.effect, Effect::Shows | Effect::Changes);

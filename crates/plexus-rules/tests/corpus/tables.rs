@@ -1,5 +1,5 @@
-//! The tables of known commands, as far as commands are made from them: read anew from their files,
-//! so that a mistake in the reading of the rules does not hide itself.
+//! The tables of known commands, for generating commands. They are parsed here a second time, so
+//! that a mistake in the rules' own parser does not hide itself.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub(crate) enum Effect {
     Talks,
 }
 
-/// One command: its words, the options that its table names, with what they are written with there.
+/// One command: its words, and its options in the notation of the table.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) words: Vec<String>,

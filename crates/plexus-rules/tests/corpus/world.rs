@@ -16,11 +16,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::tables::Entry;
 
-/// What the secret says, and how the file beside it is called.
+/// The content of the secret, and the name of the file beside it.
 const SECRET: &str = "the-secret-of-the-outside";
 const MARKER: &str = "marker-of-the-outside";
 
-/// Programs that nothing that shows should start: each leaves a mark.
+/// Programs that a command which only shows must not start. Each leaves a mark when it starts.
 const TRAPPED: &[&str] = &[
     "less",
     "more",
@@ -51,10 +51,10 @@ const TRAPPED: &[&str] = &[
     "evil",
 ];
 
-/// The longest that a command may take before it is ended; what it did by then counts.
+/// The timeout of a command. Its effects up to then count.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// Commands that share a shell, where nothing may change.
+/// How many commands share a shell when nothing may change.
 const AT_ONCE: usize = 64;
 
 /// Whether a command ended by itself.
@@ -69,7 +69,7 @@ enum End {
 pub(crate) enum Traps {
     /// Also in the project: nothing may change there.
     Everywhere,
-    /// Around the project, and where git takes its orders from.
+    /// Around the project, and on the files that git takes orders from.
     Outside,
 }
 
@@ -79,10 +79,10 @@ pub(crate) struct World {
     before: Shot,
 }
 
-/// Files by path, each with what would change if it were written.
+/// Files by path, each with metadata that a write would change.
 type Shot = BTreeMap<PathBuf, Mark>;
 
-/// The length of a file, when it was written, and its mode. A folder has none of the first two.
+/// The length of a file, its modification time, and its mode. A folder has only a mode.
 type Mark = (u64, Option<SystemTime>, u32);
 
 impl World {
@@ -106,7 +106,7 @@ impl World {
     }
 
     pub(crate) fn outside(&self) -> &str {
-        // A short name that is the same in every command, whatever the directory is called.
+        // A short name that is the same in every command, whatever the real directory is called.
         "/nonexistent-outside"
     }
 
@@ -115,7 +115,7 @@ impl World {
         self.bash(&format!("command -v {program} >/dev/null")).status().is_ok_and(|it| it.success())
     }
 
-    /// The options that a command lists in its own help.
+    /// Returns the options that a command lists in its own help.
     pub(crate) fn help(&self, entry: &Entry) -> Vec<String> {
         let flag = if entry.program() == "git" { "-h" } else { "--help" };
         let text = self.output(&format!("{} {flag}", entry.name())).0;
@@ -130,13 +130,13 @@ impl World {
         options
     }
 
-    /// Runs commands, each in the world as it was, and returns those that sprang a trap.
+    /// Runs commands, each in the original world, and returns those that sprang a trap.
     pub(crate) fn run_all(&mut self, commands: &[&str], traps: Traps) -> Vec<String> {
         let at_once = if traps == Traps::Everywhere { AT_ONCE } else { 1 };
         let mut sprung = Vec::new();
         for some in commands.chunks(at_once) {
-            // Where nothing may change, many can share a shell: as long as no trap is sprung, each
-            // has found the world as it was.
+            // When nothing may change, many commands can share a shell: as long as no trap is
+            // sprung, each one finds the original world.
             if some.len() > 1 {
                 let (trap, end) = self.try_out(&one_after_another(some), traps);
                 if trap.is_none() && end == End::InTime {
@@ -151,7 +151,7 @@ impl World {
         sprung
     }
 
-    /// Runs a command and returns the trap that it sprang. The world is as before afterwards.
+    /// Runs a command, restores the world, and returns the trap that the command sprang.
     pub(crate) fn run(&mut self, command: &str, traps: Traps) -> Option<String> {
         self.try_out(command, traps).0
     }
@@ -168,7 +168,7 @@ impl World {
         (sprung, end)
     }
 
-    /// Puts back what a command has changed.
+    /// Restores what a command has changed.
     fn restore(&mut self) {
         let after = self.shot();
         if after == self.before {
@@ -227,7 +227,8 @@ impl World {
             .map(|path| format!("changed {}", path.display()))
     }
 
-    /// What stands where. The index of git is left out: to look at files is to refresh it.
+    /// Takes a snapshot of the files. It omits git's index, which even a command that only reads
+    /// files refreshes.
     fn shot(&self) -> Shot {
         let mut shot = Shot::new();
         let mut todo = vec![self.place("outside"), self.place("work")];
@@ -270,14 +271,14 @@ impl World {
             .env("npm_config_cache", self.place("home/npm"))
             .env("npm_config_update_notifier", "false")
             .current_dir(self.work());
-        // Where rustup keeps the toolchain that its `cargo` starts.
+        // The toolchain that rustup's `cargo` starts is in here.
         let rustup = std::env::var_os("RUSTUP_HOME").map(PathBuf::from);
         let rustup = rustup.or_else(|| std::env::home_dir().map(|home| home.join(".rustup")));
         bash.envs(rustup.map(|rustup| ("RUSTUP_HOME", rustup)));
         bash
     }
 
-    /// Returns what a command shows.
+    /// Returns the output of a command.
     fn output(&self, command: &str) -> (String, End) {
         let mut child = self
             .bash(&format!("{{ {command}\n}} 2>&1"))
@@ -305,7 +306,7 @@ impl World {
         (reader.join().unwrap(), end)
     }
 
-    /// Makes everything anew.
+    /// Builds everything anew.
     fn build(&mut self) {
         for name in ["work", "outside", "home", "traps"] {
             let _ = fs::remove_dir_all(self.place(name));
@@ -363,7 +364,7 @@ impl World {
     }
 }
 
-/// A script that runs each command in a shell of its own.
+/// Returns a script that runs each command in its own shell.
 fn one_after_another(commands: &[&str]) -> String {
     let line = |command: &&str| format!("( eval '{}' ) </dev/null", command.replace('\'', r"'\''"));
     commands.iter().map(line).collect::<Vec<_>>().join("\n")

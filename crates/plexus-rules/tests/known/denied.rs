@@ -1,4 +1,5 @@
-//! Exact rules and denies: what they are about, and that hiding a command does not get past them.
+//! Exact rules and denies: which commands they fit, and that hiding a command does not get past
+//! them.
 
 use plexus_rules::{Decision, RuleSet};
 

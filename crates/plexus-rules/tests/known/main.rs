@@ -1,5 +1,5 @@
-//! Prefix rules and the tables of known arguments: each defect that was found, as the command that
-//! got past.
+//! Prefix rules and the tables of known arguments: a test for each defect found, with the command
+//! that got past.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ use common::{allows, session};
 use plexus_rules::{Call, Decision, RealPaths, RuleSet, Ruling, is_edit_inside, notation, suggest};
 use serde_json::{Value, json};
 
-/// A working directory with a project in it, beside a file that is none of the project's.
+/// A working directory with a project in it, beside a file that does not belong to the project.
 struct Place {
     folder: tempfile::TempDir,
 }
@@ -74,7 +74,7 @@ fn assert_all(rules: &RuleSet, commands: &[&str], expected: Decision) {
     assert!(wrong.is_empty(), "not {expected:?}: {wrong:#?}");
 }
 
-/// Everything that a rule can be written for here.
+/// Every program that a rule can be written for here.
 const PROGRAMS: &[&str] = &[
     "awk", "make", "sed", "sqlite3", "git", "npm", "curl", "wget", "uniq", "tree", "tar", "split",
     "cat", "ls", "head", "wc", "grep", "rg", "find", "diff", "sort", "cargo", "pytest", "python",
@@ -439,7 +439,7 @@ fn what_is_suggested_says_what_it_lets_through() {
             assert!(found.is_some_and(|it| it.label.contains(label)), "{command}: {suggestions:?}");
         });
     }
-    // What the tables do not let through is suggested word for word only.
+    // A command outside the tables is suggested only word for word.
     for command in [
         "uniq f OUT",
         "tree -o f",
