@@ -1,9 +1,9 @@
-//! A server for the official MCP conformance suite: our doors, with the tools and resources whose
-//! names the suite has fixed.
+//! A server for the official MCP conformance suite: our doors, with the tools and resources that
+//! the suite expects by name.
 //!
 //! `scripts/mcp-conformance.sh` starts it. The suite sends no token, so this server adds one to
-//! every request: it is for tests only, and listens on a loopback port of the system's choice,
-//! which it prints.
+//! every request: it is for tests only. It listens on a loopback port that the system chooses, and
+//! prints it.
 #![expect(clippy::print_stdout, reason = "the script reads the address from here")]
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than the doors wait between two progress notifications.
+/// Longer than the interval between two progress notifications.
 const STEP: Duration = Duration::from_millis(600);
 
 struct Suite;

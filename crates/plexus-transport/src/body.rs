@@ -1,4 +1,4 @@
-//! Reads a request's body: bounded in bytes and in time, for every door that takes one.
+//! Reads a request's body, bounded in bytes and in time, for every door that accepts one.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -17,17 +17,16 @@ use crate::identity::refuse;
 use crate::limits::{CONNECTION_BUFFER, Limits, TOKENLESS_BODY_TIMEOUT};
 use crate::shares::Taken;
 
-/// A body, counted as bytes that its caller holds until this is dropped.
+/// A body, whose bytes count as held by its caller until this is dropped.
 pub(crate) struct Read {
     pub(crate) bytes: Bytes,
     pub(crate) held: Taken,
 }
 
-/// Reads a whole body of `caller`.
+/// Reads the whole body of a request of `caller`.
 ///
-/// # Errors
-/// The answer to give: 413 for a body over the limit, 408 for one that does not come, 400 for one
-/// that broke off, 503 for one that is more than the caller may hold.
+/// # Errors The response to send: 413 for a body over the limit, 408 for one that times out, 400
+/// for one that breaks off, 503 for one that exceeds what the caller may hold.
 pub(crate) async fn read(doors: &Doors, caller: Caller, body: Body) -> Result<Read, Response> {
     let Limits { body_bytes, body_timeout, .. } = *doors.limits;
     let mut held = doors.bytes.charge(caller, 0);
@@ -35,7 +34,8 @@ pub(crate) async fn read(doors: &Doors, caller: Caller, body: Body) -> Result<Re
     Ok(Read { bytes, held })
 }
 
-/// Reads the small body of a client that showed no token: at most `max_bytes`, and soon.
+/// Reads the small body of a client that showed no token: at most `max_bytes`, with a short
+/// timeout.
 ///
 /// # Errors
 /// As [`read`].
@@ -87,8 +87,8 @@ async fn read_up_to(
     }
 }
 
-/// Makes the body of an answer that holds `held` until nearly all of it is written: the server asks
-/// for the next piece only when there is room for it.
+/// Makes the body of an answer that keeps `held` until nearly all of it is written: the server
+/// polls for the next piece only when it has room for it.
 pub(crate) fn held_until_sent<T: Send + Unpin + 'static>(bytes: Bytes, held: T) -> Body {
     Body::new(Pieces { rest: bytes, _held: held })
 }

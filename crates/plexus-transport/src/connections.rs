@@ -1,8 +1,8 @@
-//! Who has which connection: those that have shown no token, and those of each caller.
+//! Tracks connections: those that have shown no token, and those of each caller.
 //!
-//! A connection begins unproven. Its first request with a good token makes it that caller's, and it
-//! counts towards the share of the caller of its newest request from then on. Unproven ones have
-//! places of their own; when all are taken, the oldest is pushed out.
+//! A connection begins unproven. Its first request with a valid token assigns it to that caller.
+//! From then on it counts towards the share of the caller of its newest request. Unproven
+//! connections have their own places; when all are taken, the oldest is closed.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ const BOUND: Bound = Bound {
 /// All connections of one server.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    /// A place for each descriptor, whatever its connection is used for.
+    /// One permit for each descriptor, whatever its connection is used for.
     pub(crate) places: Arc<Semaphore>,
     all: usize,
     proven: Arc<Shares>,
@@ -48,7 +48,7 @@ impl Connections {
         })
     }
 
-    /// Notes a new connection, and pushes out the oldest unproven one if it takes its place.
+    /// Registers a new connection, and evicts the oldest unproven one if there are too many.
     pub(crate) fn begin(self: &Arc<Self>) -> Arc<Connection> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let pushed_out = CancellationToken::new();
@@ -71,7 +71,7 @@ impl Connections {
         })
     }
 
-    /// Says how many are open.
+    /// Returns how many are open.
     pub(crate) fn open(&self) -> usize {
         self.all.saturating_sub(self.places.available_permits())
     }
@@ -81,22 +81,22 @@ impl Connections {
     }
 }
 
-/// One connection. Its descriptor, and every request that came over it, hold it.
+/// One connection. Its socket and every request that arrived on it share it.
 #[derive(Debug)]
 pub(crate) struct Connection {
     id: u64,
     all: Arc<Connections>,
-    /// Cancelled when a newer connection needs the place.
+    /// Cancelled when a newer connection takes the place of this one.
     pub(crate) pushed_out: CancellationToken,
     owner: Mutex<Option<(Caller, Taken)>>,
-    /// Bytes of a WebSocket that were received after its last whole message.
+    /// Bytes received on a WebSocket after its last complete message.
     unread: AtomicUsize,
     partial: Mutex<Option<Partial>>,
-    /// Whether a write that had to wait went on since this was last asked.
+    /// Whether a blocked write made progress since the last call of `was_drained`.
     drained: AtomicBool,
 }
 
-/// What the unfinished message of a WebSocket is counted as.
+/// Accounts for the incomplete message of a WebSocket.
 #[derive(Debug)]
 struct Partial {
     bytes: Arc<Shares>,
@@ -105,10 +105,10 @@ struct Partial {
 }
 
 impl Connection {
-    /// Makes it a connection of `caller`.
+    /// Assigns the connection to `caller`.
     ///
-    /// # Errors
-    /// `busy` when the caller has its share of connections; this one stays what it was.
+    /// # Errors `busy` when the caller has used up its share of connections; this one stays as it
+    /// was.
     pub(crate) fn prove(&self, caller: Caller) -> Result<(), CallError> {
         let mut owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
         if owner.as_ref().is_some_and(|(known, _)| *known == caller) {
@@ -120,13 +120,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Begins to count what is received for a message as bytes that `caller` holds.
+    /// Starts to count the bytes received for a message as held by `caller`.
     pub(crate) fn count_messages(&self, bytes: &Arc<Shares>, caller: Caller) {
         self.unread.store(0, Ordering::Relaxed);
         *self.partial() = Some(Partial { bytes: Arc::clone(bytes), caller, held: None });
     }
 
-    /// Notes that a message is whole: from here on its reader counts it.
+    /// Records that a message is complete: from now on its reader counts it.
     pub(crate) fn message_is_whole(&self) {
         self.unread.store(0, Ordering::Relaxed);
         if let Some(partial) = self.partial().as_mut() {
@@ -134,10 +134,9 @@ impl Connection {
         }
     }
 
-    /// Notes that bytes were received.
+    /// Records that bytes were received.
     ///
-    /// # Errors
-    /// `busy` when they belong to a message that is larger than what its caller may still hold.
+    /// # Errors `busy` when their message is larger than what its caller may still hold.
     pub(crate) fn received(&self, count: usize) -> Result<(), CallError> {
         let unread = self.unread.fetch_add(count, Ordering::Relaxed) + count;
         if unread <= UNCOUNTED_MESSAGE_BYTES {
@@ -154,12 +153,12 @@ impl Connection {
         }
     }
 
-    /// Notes that a write that had to wait went on: the client reads.
+    /// Records that a blocked write made progress, so the client reads.
     pub(crate) fn drained(&self) {
         self.drained.store(true, Ordering::Relaxed);
     }
 
-    /// Says whether the client was seen to read since the last call.
+    /// Returns whether the client has read anything since the last call.
     pub(crate) fn was_drained(&self) -> bool {
         self.drained.swap(false, Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What the doors are built from, and the router that holds them all.
+//! The parts that the doors are built from, and the router that holds them all.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::shares::{Bound, Shares, Taken};
 use crate::stats::{Counters, Stats};
 use crate::{events, hooks, identity, mcp, rpc, sign_in};
 
-/// What every door needs. Cheap to clone.
+/// The state that every door needs. Cheap to clone.
 #[derive(Clone)]
 pub struct Doors {
     pub(crate) hub: Arc<Hub>,
@@ -30,20 +30,20 @@ pub struct Doors {
     pub(crate) connections: Arc<Connections>,
     calls: Arc<Shares>,
     streams: Arc<Shares>,
-    /// Bytes that are in memory for callers.
+    /// Bytes held in memory for callers.
     pub(crate) bytes: Arc<Shares>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) mcp: Arc<McpState>,
-    /// Cancelled when the server stops: streams that would go on for ever end then, and their
-    /// readers come back with a cursor.
+    /// Cancelled when the server stops: endless streams end then, and their readers come back with
+    /// a cursor.
     pub(crate) closing: CancellationToken,
-    /// What an MCP client is told about the whole server before it calls anything.
+    /// The description of the whole server that an MCP client gets before it calls anything.
     pub(crate) instructions: Option<Arc<str>>,
-    /// Takes the answers of webhooks, if this server sends any.
+    /// Handles the answers to webhooks, if this server sends any.
     pub(crate) answers: Option<Arc<dyn Answers>>,
-    /// Places for those under way.
+    /// Limits concurrent webhook answers.
     pub(crate) hook_answers: Arc<Semaphore>,
-    /// Places for sign-ins of dashboards.
+    /// Limits concurrent sign-ins of dashboards.
     pub(crate) exchanges: Arc<Semaphore>,
 }
 
@@ -75,29 +75,29 @@ impl Doors {
         }
     }
 
-    /// Adds what an MCP client is told about the whole server: how its methods work together, in a
-    /// few lines.
+    /// Adds the description of the whole server for MCP clients: how its methods work together, in
+    /// a few lines.
     #[must_use]
     pub fn with_instructions(mut self, instructions: impl Into<Arc<str>>) -> Self {
         self.instructions = Some(instructions.into());
         self
     }
 
-    /// Opens the door for answers of webhooks.
+    /// Opens the door for answers to webhooks.
     #[must_use]
     pub fn with_answers(mut self, answers: Arc<dyn Answers>) -> Self {
         self.answers = Some(answers);
         self
     }
 
-    /// Calls the hub for one of the doors, and counts it.
+    /// Calls the hub for one of the doors, and counts the call.
     pub(crate) async fn call(
         &self,
         call: Call,
         name: &str,
         params: Option<Box<RawValue>>,
     ) -> Result<Reply, CallError> {
-        // The name comes from outside: what is no method of ours is not repeated.
+        // The name comes from outside, so a name that is not a method of ours is not repeated.
         let method = self.hub.descriptor(&call.caller, name).map(|method| method.full_name());
         let span = tracing::info_span!(
             "call",
@@ -122,7 +122,8 @@ impl Doors {
         self.streams.take(caller, 1)
     }
 
-    /// Takes a place among the open streams for a method that may wait for long; others need none.
+    /// Takes a place among the open streams for a method that may wait for long; other methods need
+    /// none.
     pub(crate) fn admit_wait(
         &self,
         caller: Caller,
@@ -134,13 +135,12 @@ impl Doors {
             .transpose()
     }
 
-    /// Takes room for an answer and gives it. It counts as held until the second value is dropped,
-    /// which is when it was written.
+    /// Reserves room for an answer and returns it. The answer counts as held until the second value
+    /// is dropped, which happens once the answer is written.
     ///
-    /// # Errors
-    /// `busy` when it is large, its method has changed nothing yet, and its caller holds its share
-    /// already; the change that comes with giving it is then not made. What changed something
-    /// before is always answered.
+    /// # Errors `busy` when the answer is large, its method has changed nothing yet, and its caller
+    /// has used up its share. A change that is made only when the answer is given is then not made.
+    /// A call that has already changed something is always answered.
     pub(crate) async fn give(
         &self,
         caller: Caller,
@@ -158,7 +158,7 @@ impl Doors {
         Ok((answer.give().await?, held))
     }
 
-    /// Reads what the doors count, for the metrics.
+    /// Reads the counters of the doors, for the metrics.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.counters.read(Stats {
@@ -189,9 +189,9 @@ const BYTES: Bound = Bound {
     per_caller: "limits.held_bytes_per_caller",
 };
 
-/// Returns the router of all doors. The caller adds what is open to everybody (`/healthz`, the
-/// dashboard's files) and hands it to [`serve`](crate::serve), which checks `Host` and `Origin` of
-/// every request.
+/// Returns the router of all doors. The caller adds the routes that are open to everybody
+/// (`/healthz`, the dashboard's files) and passes it to [`serve`](crate::serve), which checks
+/// `Host` and `Origin` of every request.
 pub fn router(doors: Doors) -> Router {
     Router::new()
         .route("/rpc", post(rpc::handle).get(crate::socket::handle))

@@ -1,11 +1,11 @@
-//! JSON-RPC 2.0, read and written. Errors have the shape of the design:
-//! `{code, message, data: {kind, message, hint, …}}`.
+//! JSON-RPC 2.0, read and written. Errors have the shape `{code, message, data: {kind, message,
+//! hint, …}}`.
 
 use plexus_core::CallError;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// One call as it came in.
+/// One call as received.
 #[derive(Debug)]
 pub(crate) struct Request {
     /// `None` for a notification, which gets no answer.
@@ -14,14 +14,14 @@ pub(crate) struct Request {
     pub(crate) params: Option<Box<RawValue>>,
 }
 
-/// What came in: one call, or a batch in which each is judged alone.
+/// A received body: one call, or a batch in which each call is checked separately.
 #[derive(Debug)]
 pub(crate) enum Incoming {
     One(Result<Request, Refused>),
     Batch(Vec<Result<Request, Refused>>),
 }
 
-/// A call that cannot be made, with the id to answer to where one could be read.
+/// A call that cannot be made, with its id if that could be read.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) id: Option<Box<RawValue>>,
@@ -39,7 +39,7 @@ struct Wire {
     params: Option<Box<RawValue>>,
 }
 
-/// Tells `"id": null` from no id at all: serde would read both as `None`.
+/// Distinguishes `"id": null` from a missing id: serde would read both as `None`.
 fn present<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Box<RawValue>>, D::Error> {
@@ -97,7 +97,7 @@ fn is_id(id: &RawValue) -> bool {
     !matches!(id.get().as_bytes().first(), Some(b'{' | b'[' | b't' | b'f') | None)
 }
 
-/// Finds the id of a request that is otherwise wrong, so that its answer can be matched to it.
+/// Finds the id of an otherwise invalid request, so that the client can match the answer to it.
 fn id_of(call: &RawValue) -> Option<Box<RawValue>> {
     #[derive(Deserialize)]
     struct Id {

@@ -20,7 +20,7 @@ use crate::identity::{Presented, refuse};
 use crate::limits::HEARTBEAT;
 use crate::shares::{Shares, Taken};
 
-/// How long a client should wait before it comes back.
+/// How long a client should wait before it reconnects.
 const RETRY: &str = "retry: 1000\n\n";
 
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ pub(crate) struct EventsQuery {
     session_id: Option<String>,
     /// For clients that cannot set a header; `Last-Event-ID` wins.
     cursor: Option<String>,
-    /// Whether live pieces of text come too; they have no id.
+    /// Whether live pieces of text are included; they have no id.
     deltas: Option<bool>,
 }
 
@@ -85,14 +85,14 @@ async fn open(
     }
 }
 
-/// Finds the method that is the source of this door.
+/// Finds the method that provides the events of this door.
 fn source(doors: &Doors, caller: &Caller) -> Option<Arc<MethodDescriptor>> {
     doors.hub.methods_for(caller).into_iter().find(|method| method.door == Door::Events)
 }
 
-/// Writes items as SSE frames, with a comment when nothing was said for a while. `places` are held
-/// as long as the stream lives; a frame counts as held by `caller` until the next one is asked for,
-/// which happens only when there is room to write it.
+/// Writes items as SSE frames, and a comment after a silence. `places` are held as long as the
+/// stream lives. A frame counts as held by `caller` until the next one is polled, which happens
+/// only when there is room to write it.
 fn frames<P: Send + 'static>(
     stream: ReplyStream,
     bytes: Arc<Shares>,
@@ -126,7 +126,7 @@ fn last_frame(error: &CallError) -> Bytes {
     Bytes::from(format!("event: error\ndata: {}\n\n", as_json(error)))
 }
 
-/// The body is compact JSON, so it is one line by construction.
+/// Writes one item as a frame. The body is compact JSON, so it is one line by construction.
 fn frame(item: &StreamItem) -> Bytes {
     let body = item.body.get();
     let mut frame = String::with_capacity(body.len() + 64);

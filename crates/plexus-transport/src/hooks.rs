@@ -1,5 +1,5 @@
-//! `POST /hooks/respond`: an answer to a webhook. It needs no token of a caller: it brings the
-//! one-time token that it was told, in its body.
+//! `POST /hooks/respond`: an answer to a webhook. It needs no caller's token: its body has the
+//! one-time token that the webhook contained.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -21,7 +21,7 @@ pub(crate) async fn handle(State(doors): State<Doors>, body: Body) -> Response {
         Ok(body) => body,
         Err(refusal) => return refusal,
     };
-    // After the body was read: whoever sends one slowly takes no place from others.
+    // The permit is taken after the body is read, so that a slow sender blocks nobody else.
     let Ok(_place) = doors.hook_answers.try_acquire() else {
         let error = CallError::busy(
             format_args!("take another answer: {MAX_HOOK_ANSWERS} are under way"),
@@ -39,7 +39,8 @@ pub(crate) async fn handle(State(doors): State<Doors>, body: Body) -> Response {
     }
 }
 
-/// Whoever answers may be a small script that looks at the status alone.
+/// Returns the HTTP status of an error: the client may be a small script that checks only the
+/// status.
 fn status_of(kind: ErrorKind) -> StatusCode {
     match kind {
         ErrorKind::Invalid => StatusCode::BAD_REQUEST,

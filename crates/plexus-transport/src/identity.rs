@@ -1,8 +1,8 @@
-//! The token, `Host` and `Origin` of a request, and the caller that they make.
+//! Checks the token, `Host` and `Origin` of a request, and identifies the caller.
 //!
 //! A page on another site can make a browser send requests to this host (DNS rebinding, plain
 //! cross-site requests); it cannot choose `Host` and `Origin`. A program on this machine can choose
-//! both, and is held off by the token.
+//! both, but lacks the token.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::connections::Connection;
 use crate::doors::Doors;
 use crate::envelope;
 
-/// The names under which this server may be reached.
+/// The host names under which this server may be reached.
 #[derive(Clone, Debug, Default)]
 pub struct AllowedHosts {
-    /// `host:port` as a `Host` header says it, in lower case.
+    /// `host:port` as in a `Host` header, in lower case.
     hosts: BTreeSet<String>,
 }
 
 impl AllowedHosts {
-    /// Allows `localhost`, `127.0.0.1` and `[::1]` on `port`, and whatever `more` names (each
-    /// `host` or `host:port`).
+    /// Allows `localhost`, `127.0.0.1` and `[::1]` on `port`, and the names in `more` (each `host`
+    /// or `host:port`).
     pub fn loopback(port: u16, more: impl IntoIterator<Item = String>) -> Self {
         let mut hosts: BTreeSet<String> = ["localhost", "127.0.0.1", "[::1]"]
             .iter()
@@ -45,14 +45,15 @@ impl AllowedHosts {
         self.hosts.contains(&host.to_ascii_lowercase())
     }
 
-    /// Exactly ours: `null`, other schemes' odd spellings and trailing slashes are refused.
+    /// Returns whether an `Origin` is exactly ours: `null`, odd spellings of schemes and trailing
+    /// slashes are refused.
     fn admits_origin(&self, origin: &str) -> bool {
         let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
         rest.is_some_and(|host| self.admits_host(host))
     }
 }
 
-/// Refuses a request that was not meant for us: another `Host`, or an `Origin` that is not exactly
+/// Refuses a request that is not meant for us: another `Host`, or an `Origin` that is not exactly
 /// ours.
 pub(crate) async fn require_our_host(
     State(doors): State<Doors>,
@@ -93,8 +94,8 @@ fn check_host(
     }
 }
 
-/// Turns the bearer token into a [`Caller`], which handlers take as an extension, and makes the
-/// connection that caller's.
+/// Turns the bearer token into a [`Caller`], which handlers take as an extension, and assigns the
+/// connection to that caller.
 pub(crate) async fn require_token(
     State(doors): State<Doors>,
     mut request: Request,
@@ -123,8 +124,8 @@ pub(crate) async fn require_token(
     }
 }
 
-/// A token and the caller that it stood for when its request came, for doors that stay open longer
-/// than one request.
+/// A token and the caller that it identified when its request arrived, for doors that stay open
+/// longer than one request.
 #[derive(Clone)]
 pub(crate) struct Presented {
     token: SecretToken,
@@ -132,16 +133,15 @@ pub(crate) struct Presented {
 }
 
 impl Presented {
-    /// Returns who it stood for.
+    /// Returns the caller that it identified.
     pub(crate) fn caller(&self) -> Caller {
         self.caller
     }
 
-    /// Looks at the token again.
+    /// Checks the token again.
     ///
-    /// # Errors
-    /// `unauthorized` when it no longer stands for its caller; the store's error when nobody can
-    /// tell.
+    /// # Errors `unauthorized` when it no longer identifies its caller; the store's error when the
+    /// store cannot be read.
     pub(crate) async fn check(&self, auth: &dyn Authenticator) -> Result<(), CallError> {
         match auth.authenticate(&self.token).await? {
             caller if caller == self.caller => Ok(()),
@@ -149,13 +149,12 @@ impl Presented {
         }
     }
 
-    /// Says whether the token was revoked. A store that cannot be asked right now revokes nothing.
+    /// Says whether the token was revoked. While the store cannot be read, the answer is no.
     pub(crate) async fn is_revoked(&self, auth: &dyn Authenticator) -> bool {
         self.check(auth).await.is_err_and(|error| error.kind == ErrorKind::Unauthorized)
     }
 
-    /// Resolves when the token was revoked, or the server stops: whatever goes on for long ends
-    /// then.
+    /// Resolves when the token is revoked or the server stops: long-lived streams end then.
     pub(crate) async fn over(self, doors: Doors) {
         let revoked = async {
             loop {
@@ -183,15 +182,14 @@ fn bearer(headers: &HeaderMap) -> Option<SecretToken> {
         .then(|| SecretToken::new(token.trim()))
 }
 
-/// Answers a request whose connection is one too many.
+/// Answers a request on a connection that is one too many.
 fn refuse_and_close(error: &CallError) -> Response {
     let mut response = refuse(StatusCode::SERVICE_UNAVAILABLE, error);
     response.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
     response
 }
 
-/// Answers a request that never became a call: an HTTP status, and the same error object as
-/// everywhere else.
+/// Answers a request that never became a call, with an HTTP status and the usual error object.
 pub(crate) fn refuse(status: StatusCode, error: &CallError) -> Response {
     let mut response =
         (status, [(header::CONTENT_TYPE, "application/json")], envelope::failure(None, error))

@@ -1,9 +1,9 @@
-//! What is left of a request's body when its answer is there: the connection then says that it
-//! closes, and closes without losing the answer.
+//! Handles a request's body that is still unread when its answer is ready: the answer announces
+//! that the connection closes, and arrives before it does.
 //!
-//! A refusal (no token, another host, too large) is given before the body was read. The rest of
-//! that body stands where the next request would, so the connection cannot be used again; a client
-//! that is not told so sends its next call into a connection that is being closed.
+//! A refusal (no token, another host, too large) is sent before the body is read. The rest of that
+//! body occupies the place of the next request, so the connection cannot be reused. Without the
+//! announcement, a client would send its next call into a connection that is being closed.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,11 +18,11 @@ use futures::StreamExt;
 use http_body::{Frame, SizeHint};
 use tokio::sync::oneshot;
 
-/// How long the rest of a body is read and thrown away. A server that answers and closes at once
-/// makes the other side's kernel discard the answer together with what it had not sent yet.
+/// How long the rest of a body is read and discarded. If a server answers and closes at once, the
+/// client's kernel discards the answer together with the data it has not sent yet.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Answers with `connection: close` when the body was not read to its end.
+/// Adds `connection: close` to the answer when the body was not read to its end.
 pub(crate) async fn close_behind(request: Request, next: Next) -> Response {
     let (back, mut left) = oneshot::channel();
     let request = request.map(|body| Body::new(Lent { body: Some(body), back: Some(back) }));
@@ -42,7 +42,7 @@ async fn throw_away(rest: Body) {
     }
 }
 
-/// A body that comes back when it is dropped before its end.
+/// A body that is handed back when it is dropped before its end.
 struct Lent {
     /// `None` once it has ended.
     body: Option<Body>,
@@ -79,7 +79,7 @@ impl Drop for Lent {
         if let (Some(body), Some(back)) = (self.body.take(), self.back.take())
             && !http_body::Body::is_end_stream(&body)
         {
-            // Nobody waits for it when the whole request was dropped.
+            // The receiver is gone when the whole request was dropped.
             let _gone = back.send(body);
         }
     }

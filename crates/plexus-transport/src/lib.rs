@@ -1,28 +1,28 @@
 //! The doors: MCP, JSON-RPC and SSE, with identity and limits.
 //!
-//! A door turns bytes into a call of the hub and its reply into bytes. It names no method: whatever
-//! is special about one is in its [`MethodDescriptor`](plexus_core::MethodDescriptor). In reading
-//! order:
+//! A door turns bytes into a call of the hub and its reply into bytes. It names no method:
+//! everything special about a method is in its [`MethodDescriptor`](plexus_core::MethodDescriptor).
+//! In reading order:
 //! - [`limits`]: every bound of the doors, with its reason.
-//! - [`doors`]: what the doors are built from, and the router that holds them all.
-//! - `identity`: the token, `Host` and `Origin` of a request, and the caller that they make.
-//! - `shares`: how much of one thing each caller may hold, and the part that is the operator's.
-//! - `connections`: who has which connection, and which is pushed out when all places are taken.
+//! - [`doors`]: the parts that the doors are built from, and the router that holds them all.
+//! - `identity`: the token, `Host` and `Origin` of a request, and the caller they identify.
+//! - `shares`: how much of each resource a caller may hold, and the operator's reserved part.
+//! - `connections`: the connections of each caller, and which one is closed when there are too
+//!   many.
 //! - `body`: a request's body, bounded in bytes and in time.
-//! - `leftover`: what is left of a body that nobody read, and the end of its connection.
-//! - `stats`: what the doors count, for the metrics.
+//! - `leftover`: the unread rest of a body, and the end of its connection.
+//! - `stats`: the counters of the doors, for the metrics.
 //! - `envelope`: JSON-RPC 2.0, read and written.
 //! - `rpc`: `POST /rpc`, one call or a batch.
-//! - `socket`: `/rpc` as a WebSocket, many calls and streams at once; `outbox` is what waits to be
-//!   written to it.
+//! - `socket`: `/rpc` as a WebSocket, many calls and streams at once; `outbox` is its write queue.
 //! - `events`: `/events`, the stream of events as SSE.
 //! - `mcp`: `/mcp`, the hub's methods as the tools of an MCP server, with calls that survive a
 //!   restart.
-//! - `sign_in`: the dashboard's one-time code becomes a token.
-//! - `hooks`: answers to webhooks, each with the one-time token it was told.
+//! - `sign_in`: exchanges the dashboard's one-time code for a token.
+//! - `hooks`: answers to webhooks, each with its one-time token.
 //! - `bridge`: MCP over stdio, towards a running server; a restart of the server is invisible to
 //!   the parent.
-//! - `wire`: the bytes of one connection, with its place and a client's patience to read.
+//! - `wire`: the bytes of one connection, which counts as open until closed, with a write timeout.
 //! - `listen`: the listener: connections bounded, slow clients timed out.
 
 mod body;

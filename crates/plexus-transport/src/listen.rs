@@ -1,4 +1,5 @@
-//! The listener: connections bounded, slow clients timed out, TCP_NODELAY on, and a polite end.
+//! The listener: connections bounded, slow clients timed out, TCP_NODELAY on, and a graceful
+//! shutdown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +20,15 @@ use crate::limits::{CONNECTION_BUFFER, SEND_BUFFER};
 use crate::wire::Wire;
 use crate::{identity, leftover};
 
-/// How long open connections may take to finish what they do when the server stops.
+/// How long open connections may take to finish when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// How long to rest when the system refuses another connection (no descriptors left), instead of
+/// How long to wait when the system refuses another connection (no descriptors left), instead of
 /// spinning.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
 
 /// Serves `router`, which holds `doors`, on `listener` until `shutdown`, then ends the streams and
-/// lets open calls finish for a short while.
+/// gives open calls a short time to finish.
 pub async fn serve(
     listener: TcpListener,
     router: Router,
@@ -35,8 +36,8 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) {
     let limits = &doors.limits;
-    // Around everything, pages and unknown addresses too: each of them may answer without having
-    // read the body, and none of them is for another host or site.
+    // These layers wrap every route, including pages and unknown paths: each may answer without
+    // reading the body, and none may serve another host or site.
     let router = router
         .layer(axum::middleware::from_fn_with_state(doors.clone(), identity::require_our_host))
         .layer(axum::middleware::from_fn(leftover::close_behind));
@@ -58,7 +59,7 @@ pub async fn serve(
             },
             () = shutdown.cancelled() => break,
         };
-        // Without it every small answer waits 40 ms for the other side's delayed acknowledgement.
+        // Without it every small answer waits 40 ms for the client's delayed acknowledgement.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "could not set TCP_NODELAY");
         }
@@ -66,8 +67,8 @@ pub async fn serve(
             tracing::debug!(%error, "could not bound the send buffer");
         }
         let connection = doors.connections.begin();
-        // If all places are taken, this one has just pushed out another: its place comes free in a
-        // moment.
+        // If all places are taken, this connection has just evicted another, whose place becomes
+        // free in a moment.
         let place = tokio::select! {
             place = Arc::clone(&doors.connections.places).acquire_owned() => place,
             () = shutdown.cancelled() => break,

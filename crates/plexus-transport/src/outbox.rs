@@ -1,5 +1,5 @@
-//! What waits to be written to one WebSocket: bounded in messages and in bytes, and counted as held
-//! by its caller.
+//! The write queue of one WebSocket: bounded in messages and in bytes, and counted as held by its
+//! caller.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub(crate) fn open(
     (Outbox { queue, room, bytes, caller }, writer)
 }
 
-/// The way to one socket's writer. Cheap to clone.
+/// A handle to one socket's writer. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Outbox {
     queue: mpsc::Sender<Waiting>,
@@ -58,8 +58,8 @@ impl Outbox {
         self.item(text, held).await
     }
 
-    /// Writes an answer or an item of a stream, which is counted already, once there is room for
-    /// it.
+    /// Writes an answer or an item of a stream, which already counts as held, once there is room
+    /// for it.
     pub(crate) async fn item(&self, text: String, held: Taken) -> Result<(), Closed> {
         let wanted = u32::try_from(text.len().min(SOCKET_QUEUE_BYTES)).map_err(|_| Closed)?;
         let room = tokio::select! {
@@ -70,13 +70,14 @@ impl Outbox {
         self.queue.send(waiting).await.map_err(|_| Closed)
     }
 
-    /// Writes something small that is no answer, once there is room in the queue.
+    /// Writes a small message that is not an answer, once there is room in the queue.
     pub(crate) async fn say(&self, message: Message) {
-        // A closed socket has nobody to tell.
+        // On a closed socket nobody reads the message.
         let _closed = self.queue.send(Waiting { message, _held: None }).await;
     }
 
-    /// Asks the client whether it lives. A full queue says that it is slow, and asks by itself.
+    /// Pings the client. A full queue means that the client is slow, so the ping is skipped: the
+    /// queued messages already test whether it reads.
     pub(crate) fn ping(&self) {
         let ping = Waiting { message: Message::Ping(Default::default()), _held: None };
         let _full = self.queue.try_send(ping);

@@ -1,4 +1,4 @@
-//! `POST /rpc`: one call, or a batch whose calls run one after the other and are answered together.
+//! `POST /rpc`: one call, or a batch whose calls run one after another and are answered together.
 
 use axum::Extension;
 use axum::body::{Body, Bytes};
@@ -20,8 +20,8 @@ pub(crate) async fn handle(
     Extension(caller): Extension<Caller>,
     body: Body,
 ) -> Response {
-    // Admitted before the body is read: whoever has its share of calls under way makes us hold no
-    // body.
+    // The call is admitted before its body is read, so that a caller over its share makes us hold
+    // no body.
     let place = match doors.admit(caller) {
         Ok(place) => place,
         Err(error) => return refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
@@ -56,8 +56,8 @@ impl Answered {
     }
 }
 
-/// Runs the calls of a batch one after the other. When their answers are more than a page of
-/// events, the rest is refused.
+/// Runs the calls of a batch one after another. When their answers exceed a page of events, the
+/// remaining calls are refused.
 async fn run_batch(
     doors: &Doors,
     caller: Caller,

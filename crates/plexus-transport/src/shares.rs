@@ -1,9 +1,10 @@
-//! Shares: how much of one thing (connections, calls, streams, bytes) each caller may hold at once.
+//! Shares: how much of one resource (connections, calls, streams, bytes) each caller may hold at
+//! once.
 //!
 //! Every bound has the same three parts: a total, a share for each caller, and an eighth of the
-//! total that only the operator may use. A caller that floods the server therefore meets its own
-//! share first, all callers together leave room for the operator, and the operator is bounded by
-//! the total alone.
+//! total that only the operator may use. A caller that floods the server therefore reaches its own
+//! share first, all callers together leave room for the operator, and only the total bounds the
+//! operator.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,7 @@ use plexus_core::{CallError, Caller};
 
 use crate::limits::{OPERATOR_PART, RETRY_AFTER_MS};
 
-/// What a bound counts, for the error of whoever meets it.
+/// The names that a bound has in the error of a caller that reaches it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     /// What could not be done, after "could not".
@@ -23,7 +24,7 @@ pub(crate) struct Bound {
     pub(crate) per_caller: &'static str,
 }
 
-/// The shares of one thing.
+/// The shares of one resource.
 #[derive(Debug)]
 pub(crate) struct Shares {
     bound: Bound,
@@ -35,9 +36,9 @@ pub(crate) struct Shares {
 #[derive(Debug, Default)]
 struct Held {
     operator: usize,
-    /// All callers but the operator.
+    /// What all callers except the operator hold.
     others: usize,
-    /// Callers that hold something now; others have no entry.
+    /// Callers that hold something now; the rest have no entry.
     by_caller: HashMap<Caller, usize>,
 }
 
@@ -46,12 +47,11 @@ impl Shares {
         Arc::new(Self { bound, total, per_caller, held: Mutex::default() })
     }
 
-    /// Takes `amount` for `caller`, for as long as the returned value lives. Whoever holds nothing
-    /// may always take once what fits into the total, so that a share smaller than one honest
-    /// request refuses nobody for ever.
+    /// Takes `amount` for `caller`, for as long as the returned value lives. A caller that holds
+    /// nothing may exceed its share once, within the total, so that a share smaller than one honest
+    /// request does not refuse it for ever.
     ///
-    /// # Errors
-    /// `busy`, with the bound that was met and its setting.
+    /// # Errors `busy`, with the bound that was reached and its setting.
     pub(crate) fn take(
         self: &Arc<Self>,
         caller: Caller,
@@ -60,7 +60,7 @@ impl Shares {
         let mut held = self.held();
         let kept = self.for_operator();
         let fits = match caller {
-            // What others were charged beyond their part does not shrink the operator's.
+            // Charges of other callers beyond their part do not shrink the operator's.
             Caller::Operator => {
                 held.operator + amount <= self.total.saturating_sub(held.others).max(kept)
             }
@@ -78,13 +78,13 @@ impl Shares {
         Ok(self.note(&mut held, caller, amount))
     }
 
-    /// Takes `amount` without asking: for what exists already, such as the answer of a call that
-    /// was admitted.
+    /// Takes `amount` unconditionally, for what already exists, such as the answer of an admitted
+    /// call.
     pub(crate) fn charge(self: &Arc<Self>, caller: Caller, amount: usize) -> Taken {
         self.note(&mut self.held(), caller, amount)
     }
 
-    /// Says how much all callers hold.
+    /// Returns how much all callers hold.
     pub(crate) fn in_use(&self) -> usize {
         let held = self.held();
         held.operator + held.others
@@ -101,7 +101,7 @@ impl Shares {
         Taken { shares: Arc::clone(self), caller, amount }
     }
 
-    /// What nobody but the operator may use.
+    /// Returns the amount that only the operator may use.
     fn for_operator(&self) -> usize {
         self.total / OPERATOR_PART
     }
@@ -130,7 +130,7 @@ impl Shares {
     }
 }
 
-/// Something that a caller holds until this is dropped.
+/// An amount that a caller holds until this is dropped.
 #[derive(Debug)]
 #[must_use = "what is taken is given back when this is dropped"]
 pub(crate) struct Taken {
@@ -140,7 +140,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Takes more of the same.
+    /// Takes more of the same resource.
     ///
     /// # Errors
     /// `busy`, as [`Shares::take`]; what was held before stays held.

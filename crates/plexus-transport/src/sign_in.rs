@@ -1,9 +1,8 @@
-//! `POST /auth/exchange`: the dashboard's one-time code becomes a token. It needs no token, and
-//! takes a code only once.
+//! `POST /auth/exchange`: exchanges the dashboard's one-time code for a token. It needs no token,
+//! and accepts a code only once.
 //!
-//! Anybody can call it, so its body is small and must come soon. A place is taken only for the
-//! exchange itself: whoever sends a body slowly holds nothing but a connection that has shown no
-//! token.
+//! Anybody can call it, so its body is small and has a short timeout. A permit is taken only for
+//! the exchange itself: a slow sender holds nothing but a connection without a token.
 
 use axum::body::Body;
 use axum::extract::State;

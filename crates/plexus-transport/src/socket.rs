@@ -1,9 +1,9 @@
 //! `/rpc` as a WebSocket: many calls and streams at once.
 //!
-//! One task reads, one writes, and each call has a task of its own. A stream that meets a slow
-//! client waits in its own task; other calls on the same socket go on. Closing the socket, or
+//! One task reads, one writes, and each call has its own task. When the client is slow, a stream
+//! waits in its own task, and other calls on the same socket go on. Closing the socket, or
 //! `rpc.cancel {id}`, drops a call's task and with it the work. A socket that answers no pings, or
-//! on which no call was under way for long, is ended.
+//! that has had no call for long, is closed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -75,8 +75,8 @@ async fn run(
             message = source.next() => message,
             Some(_) = calls.tasks.join_next() => continue,
             () = &mut over => break,
-            // A client that reads nothing is hung up on by its connection; then nothing more can be
-            // said.
+            // The connection closes when its client reads nothing; then nothing more can be
+            // written.
             _ = &mut writer => return,
             _ = pings.tick() => {
                 if !calls.tasks.is_empty() {
@@ -89,7 +89,8 @@ async fn run(
                     .await;
                     break;
                 }
-                // A slow client finds the ping after everything else that it has not read yet.
+                // A slow client receives the ping only after everything else that it has not read
+                // yet.
                 if connection.as_ref().is_some_and(|connection| connection.was_drained()) {
                     unanswered = 0;
                 }
@@ -97,7 +98,7 @@ async fn run(
                     tracing::debug!("a WebSocket answers no pings and is ended");
                     break;
                 }
-                // Pings and not the time are counted: a machine that stood still blames no client.
+                // Pings are counted instead of time, so that a paused machine blames no client.
                 unanswered += 1;
                 out.ping();
                 continue;
@@ -112,7 +113,7 @@ async fn run(
         }
         busy = Instant::now();
     }
-    // Dropping the tasks cancels the work. What was said last is still written, unless the client
+    // Dropping the tasks cancels the work. The last message is still written, unless the client
     // does not read it.
     drop(calls);
     drop(out);
@@ -141,7 +142,7 @@ impl Calls {
         if let Some(connection) = connection {
             connection.message_is_whole();
         }
-        // All calls of a batch hold its bytes together.
+        // All calls of a batch share the bytes that they hold.
         let held = self.doors.bytes.take(self.caller, body.len()).map(Arc::new);
         match envelope::read(body, MAX_BATCH) {
             Err(error) => self.send(envelope::failure(None, &error)).await,
@@ -182,12 +183,12 @@ impl Calls {
         self.by_id.extend(key.map(|key| (key, task)));
     }
 
-    /// Takes what one more call needs.
+    /// Takes the places that a further call needs.
     async fn admit(
         &self,
         held: &Result<Arc<Taken>, CallError>,
     ) -> Result<(Arc<Taken>, Taken), CallError> {
-        // A socket outlives many calls; each is made with a token that is good now.
+        // A socket outlives many calls, so the token is checked again for each.
         self.presented.check(&*self.doors.auth).await?;
         if self.tasks.len() >= MAX_CALLS_PER_SOCKET {
             return Err(CallError::busy(
@@ -210,7 +211,7 @@ impl Calls {
             task.abort();
             Some(params.id)
         });
-        // Every call has its own answer, a cancelled one too.
+        // Every call gets its own answer, also a cancelled one.
         if let Some(id) = cancelled {
             self.send(envelope::failure(
                 Some(&id),
@@ -226,7 +227,7 @@ impl Calls {
     }
 
     async fn send(&self, text: String) {
-        // The writer is gone only when the socket is: the reader notices next.
+        // The writer ends only with the socket, and the reader notices that next.
         let _closed = self.out.answer(text).await;
     }
 }
@@ -255,7 +256,7 @@ async fn one_call(doors: &Doors, caller: Caller, request: Request, out: &Outbox)
         (Err(error), _) => Err(error),
     };
     let Some(id) = request.id else { return };
-    // A closed socket has nobody to tell.
+    // On a closed socket nobody reads the message.
     let _closed = match result {
         Ok((value, held)) => out.item(envelope::success(Some(&id), &value), held).await,
         Err(error) => out.answer(envelope::failure(Some(&id), &error)).await,

@@ -1,11 +1,11 @@
-//! What the doors count, for the metrics.
+//! The counters of the doors, for the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One reading of what the doors count.
+/// One reading of the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Connections that are open now, WebSockets included.
+    /// Connections that are open now, including WebSockets.
     pub open_connections: usize,
     /// Bytes of requests, answers and stream items that are in memory now.
     pub held_bytes: usize,
@@ -19,7 +19,7 @@ pub struct Stats {
     pub errors_total: u64,
 }
 
-/// The counters behind [`Stats`]. They are read one by one, so a reading is not of one instant.
+/// The counters for [`Stats`]. They are read one by one, so a reading is not a consistent snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     calls: AtomicU64,
@@ -36,7 +36,7 @@ impl Counters {
         outcome
     }
 
-    /// Adds what is counted here to `elsewhere`.
+    /// Adds these counters to `elsewhere`.
     pub(crate) fn read(&self, elsewhere: Stats) -> Stats {
         Stats {
             calls_total: self.calls.load(Ordering::Relaxed),

@@ -1,8 +1,8 @@
-//! The bytes of one connection: its descriptor is counted until it is closed, and a client that
-//! reads nothing is hung up on.
+//! The bytes of one connection: its descriptor counts until it is closed, and the connection of a
+//! client that reads nothing is closed.
 //!
-//! The HTTP server hands this over to the WebSocket at an upgrade, so a socket keeps the place of
-//! its connection.
+//! At an upgrade the HTTP server passes this to the WebSocket, so a socket keeps the place of its
+//! connection.
 
 use std::io;
 use std::pin::Pin;
@@ -37,7 +37,7 @@ impl Wire {
         Self { stream, connection, _place: place, stall_timeout, stalled: None }
     }
 
-    /// Turns a write that has waited for too long into an error, which ends the connection.
+    /// Turns a write that has waited too long into an error, which closes the connection.
     fn within_patience<T>(
         &mut self,
         cx: &mut Context<'_>,

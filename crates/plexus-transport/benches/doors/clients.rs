@@ -1,4 +1,4 @@
-//! One caller at one door, with a connection of its own.
+//! One caller at one door, with its own connection.
 
 use anyhow::{Context as _, bail, ensure};
 use futures::{SinkExt as _, StreamExt as _};
@@ -60,7 +60,7 @@ impl Method {
     }
 }
 
-/// A caller that is connected and knows what it will say.
+/// A connected caller with its request prepared.
 pub(crate) enum Client {
     Http { http: reqwest::Client, request: Box<reqwest::Request> },
     Socket { socket: Box<WebSocketStream<MaybeTlsStream<TcpStream>>>, message: Message },

@@ -1,5 +1,5 @@
-//! A hub with methods that do next to nothing behind real doors, and the bare handler that they are
-//! measured against.
+//! A hub of methods that do almost nothing, served by real doors, and the bare handler to compare
+//! them with.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) const TOKEN: &str = "plx_bench";
 
-/// Events in the answer of the method that is like `poll`: a full default page.
+/// Events in the answer of the method that imitates `poll`: a full default page.
 const PAGE: usize = 100;
 
-/// Events a reader may be behind; more than are sent.
+/// How many events a reader may lag; more than are sent.
 const BACKLOG: usize = 4_096;
 
-/// Both servers, and where events of the stream are sent.
+/// Both servers, and the sender of the stream's events.
 pub(crate) struct Server {
     pub(crate) doors: SocketAddr,
     pub(crate) bare: SocketAddr,
@@ -75,7 +75,7 @@ impl Drop for Server {
     }
 }
 
-/// A page of events of the usual size.
+/// Returns a page of events of the usual size.
 fn page() -> Result<Box<RawValue>, CallError> {
     let text = "A sentence of an agent that has looked at a file and says what it will do next. "
         .repeat(2);

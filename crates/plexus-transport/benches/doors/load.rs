@@ -1,4 +1,4 @@
-//! Many callers at once, each with one call under way, and what their calls took.
+//! Many callers at once, each with one call at a time, and the latency of their calls.
 
 use std::fmt;
 use std::time::{Duration, Instant};

@@ -1,12 +1,12 @@
-//! What a call costs at each door, beside a bare axum handler in the same run:
-//! `cargo bench -p plexus-transport`.
+//! Measures a call at each door against a bare axum handler in the same run: `cargo bench -p
+//! plexus-transport`.
 //!
 //! Client and server share the machine and its cores, so the ratios say more than the figures. In
 //! reading order:
 //! - `hub`: a hub with a trivial method, one that answers like `poll`, and a stream of events; and
 //!   the bare handler.
 //! - `clients`: one caller at each door.
-//! - `load`: many callers at once, and what their calls took.
+//! - `load`: many callers at once, and the latency of their calls.
 //! - `readers`: many readers of one SSE stream.
 #![expect(clippy::print_stdout, reason = "a benchmark prints")]
 

@@ -1,4 +1,4 @@
-//! Many readers of one SSE stream: how many events reach them in a second, all together.
+//! Many readers of one SSE stream: the total number of events that reach them each second.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::hub::{Server, TOKEN};
 const READERS: usize = 1_000;
 const EVENTS: usize = 200;
 
-/// Stands once in each event and nowhere else: readers count it, however the bytes are cut.
+/// Occurs once in each event and nowhere else: readers count it, however the bytes are split.
 const MARK: u8 = b'~';
 
 /// How long the events may take to reach everybody.
@@ -40,7 +40,7 @@ pub(crate) async fn measure(server: &Server) -> anyhow::Result<Read> {
     for _ in 0..READERS {
         readers.push(connect(server).await?);
     }
-    // A reader has its headers before its stream is opened for sure; the channel knows.
+    // A reader may get its headers before its stream is open; the channel counts the open streams.
     while server.events.receiver_count() < READERS {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }

@@ -1,4 +1,4 @@
-//! The session with the server, begun again whenever it is lost.
+//! The session with the server, re-established whenever it is lost.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -12,41 +12,41 @@ use tokio::sync::{mpsc, watch};
 use super::{ToolList, Whereabouts, sse};
 use crate::mcp::FULL_QUERY;
 
-/// First and longest rest between two attempts to reach the server. Short, because a waiting parent
-/// is a waiting model.
+/// The first and the longest back-off between two attempts to reach the server. They are short,
+/// because a model waits for the parent.
 const FIRST_REST: Duration = Duration::from_millis(50);
 const LONGEST_REST: Duration = Duration::from_secs(2);
 
-/// How long the server may take to take a connection.
+/// How long the server may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The session that requests go to at present.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Session {
-    /// Counts the sessions of this bridge: a request that failed in one may find a newer one
-    /// already there.
+    /// Numbers the sessions of this bridge: a request that failed in one may find that a newer one
+    /// already exists.
     pub(super) number: u64,
     id: Option<String>,
     protocol: String,
 }
 
-/// The way to the server.
+/// The connection to the server.
 pub(super) struct Link {
     http: reqwest::Client,
     server: Whereabouts,
     token: SecretToken,
-    /// How much the parent's list of tools tells.
+    /// How much detail the parent's list of tools has.
     tools: ToolList,
-    /// Where messages go that the server sends unasked.
+    /// Where messages go that the server sends unprompted.
     out: mpsc::Sender<String>,
-    /// What the parent began with, to begin again with.
+    /// The parent's `initialize` request, kept to start further sessions with.
     initialize: Mutex<Option<Value>>,
     subscribed: Mutex<BTreeSet<String>>,
     session: watch::Sender<Option<Session>>,
     beginning: tokio::sync::Mutex<()>,
 }
 
-/// Rests between attempts, a little longer each time.
+/// Waits between attempts, a little longer each time.
 #[derive(Debug, Default)]
 pub(super) struct Rest(Option<Duration>);
 
@@ -65,9 +65,9 @@ impl Link {
         tools: ToolList,
         out: mpsc::Sender<String>,
     ) -> reqwest::Result<Self> {
-        // No proxy: the token is for this server and nobody between. No connection is used twice:
-        // what is written to one whose server has died in this moment is lost, and nobody could say
-        // whether it was done; a new one is refused, and then nothing was.
+        // No proxy is used: the token is for this server only. No connection is reused. A request
+        // on a connection whose server dies at that moment is lost, and nobody can tell whether it
+        // was executed. A new connection is refused instead, and then it certainly was not.
         let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
         let http = http.connect_timeout(CONNECT_TIMEOUT).tcp_nodelay(true).build()?;
         Ok(Self {
@@ -92,7 +92,7 @@ impl Link {
         }
     }
 
-    /// Waits until the parent's own `initialize` was answered.
+    /// Waits until the parent's own `initialize` is answered, and returns the session.
     pub(super) async fn session(&self) -> Session {
         let mut watch = self.session.subscribe();
         loop {
@@ -100,8 +100,8 @@ impl Link {
                 return session;
             }
             if watch.changed().await.is_err() {
-                // The sender is in `self`, so this is never reached; waiting is what an absent
-                // session means.
+                // The sender is in `self`, so this is never reached; without a session, callers
+                // wait.
                 std::future::pending::<()>().await;
             }
         }
@@ -127,8 +127,7 @@ impl Link {
         self.dressed(request, session).send().await
     }
 
-    /// Opens a stream of the session: the one for messages that nobody asked for, or one that was
-    /// lost.
+    /// Opens a stream of the session: the one for unprompted messages, or one that was lost.
     pub(super) async fn get(
         &self,
         session: &Session,
@@ -154,7 +153,7 @@ impl Link {
         request
     }
 
-    /// Notes what the parent began with, and the session that came of it.
+    /// Records the parent's `initialize` request and the session that resulted.
     pub(super) fn began(&self, initialize: Value, session_id: Option<String>, answer: &Value) {
         *self.initialize.lock().unwrap_or_else(PoisonError::into_inner) = Some(initialize);
         self.set_session(session_id, answer);
@@ -169,7 +168,7 @@ impl Link {
         });
     }
 
-    /// Notes what the parent listens to, so that a new session listens to it too.
+    /// Records the parent's subscriptions, so that a new session has them too.
     pub(super) fn subscribed(&self, uri: &str, on: bool) {
         let mut subscribed = self.subscribed.lock().unwrap_or_else(PoisonError::into_inner);
         if on {
@@ -179,11 +178,10 @@ impl Link {
         };
     }
 
-    /// Begins a new session in place of `lost`, unless another request has done so meanwhile. Waits
-    /// for the server as long as it takes.
+    /// Starts a new session in place of `lost`, unless another request has already done so. Waits
+    /// for the server without a time limit.
     ///
-    /// # Errors
-    /// When the server is there and does not take the token any more.
+    /// # Errors When the server is up and no longer accepts the token.
     pub(super) async fn begin_again(&self, lost: &Session) -> Result<(), LinkError> {
         let _one_at_a_time = self.beginning.lock().await;
         let mut rest = Rest::default();
@@ -202,7 +200,7 @@ impl Link {
         }
     }
 
-    /// Finds out whether the server still knows the session, and begins a new one when it does not.
+    /// Finds out whether the server still knows the session, and starts a new one when it does not.
     ///
     /// # Errors
     /// As [`Link::begin_again`].
@@ -234,14 +232,14 @@ impl Link {
         for uri in subscribed {
             let params = json!({"uri": uri});
             self.ask(&session, "resources/subscribe", params).await?;
-            // Something may have happened while nobody listened.
+            // A change may have been missed while no session existed.
             let updated = json!({"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}});
             let _gone = self.out.send(updated.to_string()).await;
         }
         Ok(())
     }
 
-    /// Makes a request of the bridge's own.
+    /// Sends a request of the bridge itself.
     pub(super) async fn ask(
         &self,
         session: &Session,
@@ -253,14 +251,14 @@ impl Link {
         first_answer(self.post(Some(session), body.to_string()).await?).await
     }
 
-    /// Asks for every tool, whatever the parent's own list tells.
+    /// Requests the full list of tools, even when the parent's own list is short.
     pub(super) async fn every_tool(&self, session: &Session) -> Result<Value, LinkError> {
         let body = json!({"jsonrpc": "2.0", "id": "plexus-bridge", "method": "tools/list"});
         let url = self.url(ToolList::Full);
         first_answer(self.post_to(url, Some(session), body.to_string()).await?).await
     }
 
-    /// Passes on what the server says unasked, for as long as it is polled.
+    /// Passes on the server's unprompted messages, for as long as it is polled.
     pub(super) async fn listen(self: std::sync::Arc<Self>) {
         let mut rest = Rest::default();
         loop {
@@ -287,8 +285,8 @@ impl Link {
         }
     }
 
-    /// Tells the server that the session is over. One that does not hear it ends an idle session by
-    /// itself.
+    /// Tells the server that the session is over. If the message is lost, the server ends the idle
+    /// session itself.
     pub(super) async fn end(&self) {
         let Some(session) = self.session.borrow().clone() else { return };
         let request = self
@@ -300,7 +298,7 @@ impl Link {
     }
 }
 
-/// Why something of the bridge's own did not work.
+/// Why a request of the bridge itself failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LinkError {
     #[error("reach the server")]
@@ -315,7 +313,7 @@ pub(super) fn session_id(response: &Response) -> Option<String> {
     response.headers().get("mcp-session-id").and_then(|id| id.to_str().ok()).map(str::to_owned)
 }
 
-/// Reads the first answer of a response, whichever of the two forms it has.
+/// Reads the first answer of a response, which is either plain JSON or an event stream.
 pub(super) async fn first_answer(response: Response) -> Result<Value, LinkError> {
     if !response.status().is_success() {
         return Err(LinkError::Refused(response.status()));

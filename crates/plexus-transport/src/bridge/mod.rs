@@ -1,11 +1,11 @@
-//! MCP over stdio for a parent that starts a program: a bridge from stdin and stdout to a running
-//! server's `/mcp`.
+//! MCP over stdio for a parent that starts its MCP server as a program: a bridge from stdin and
+//! stdout to a running server's `/mcp`.
 //!
-//! A restart of the server is invisible to the parent. The bridge begins a new session by itself,
-//! comes back to calls whose stream was lost, and sends again what may be sent twice; for the rest
-//! it says that the server was lost while the call was under way. In reading order:
+//! A restart of the server is invisible to the parent. The bridge starts a new session by itself,
+//! resumes calls whose stream was lost, and retries idempotent calls. For the rest it answers that
+//! the server was lost while the call was under way. In reading order:
 //! - [`sse`]: reads an event stream.
-//! - [`link`]: the session with the server, begun again whenever it is lost.
+//! - [`link`]: the session with the server, re-established whenever it is lost.
 //! - [`request`]: one request of the parent, from its line to its answer.
 
 mod link;
@@ -27,16 +27,16 @@ use tokio_util::codec::{FramedRead, LinesCodec};
 use self::link::Link;
 use crate::mcp::Message;
 
-/// Longest line that is taken from the parent: what a request's body may be.
+/// The longest line accepted from the parent: the largest body of a request.
 const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Requests under way at the same time. A parent that has more open waits for one of them.
+/// Concurrent requests. A parent with more has to wait for one of them.
 const MAX_OPEN: usize = 256;
 
 /// Lines waiting for the parent to read them.
 const OUTPUT_QUEUE: usize = 64;
 
-/// How long requests that are under way may take when the parent has closed its side.
+/// How long requests under way may still take after the parent has closed its side.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Why a bridge ended.
@@ -45,22 +45,23 @@ pub enum BridgeError {
     /// The parent's side broke.
     #[error("read what the parent sends")]
     Input(#[source] std::io::Error),
-    /// The client for HTTP could not be made.
+    /// The HTTP client could not be built.
     #[error("make an HTTP client")]
     Client(#[source] reqwest::Error),
 }
 
-/// Where the server is (its address, without `/mcp`). Asked before every request: one that was
-/// started again may listen elsewhere.
+/// The server's address, without `/mcp`. It is looked up before every request: a restarted server
+/// may listen elsewhere.
 pub struct Whereabouts {
     find: Box<dyn Fn() -> Option<String> + Send + Sync>,
-    /// What is answered while nobody knows: the server is away, and may come back where it was.
+    /// The last known address, used while the current one is unknown: the server may come back
+    /// there.
     last: Mutex<String>,
 }
 
 impl Whereabouts {
-    /// A server that is at `url` now, and whose address `find` tells later; `None` while it cannot
-    /// tell.
+    /// Describes a server that is at `url` now. `find` returns its address later, or `None` while
+    /// it is unknown.
     pub fn new(
         url: impl Into<String>,
         find: impl Fn() -> Option<String> + Send + Sync + 'static,
@@ -68,7 +69,7 @@ impl Whereabouts {
         Self { find: Box::new(find), last: Mutex::new(url.into()) }
     }
 
-    /// A server that is always at `url`.
+    /// Describes a server that is always at `url`.
     pub fn fixed(url: impl Into<String>) -> Self {
         Self::new(url, || None)
     }
@@ -82,20 +83,19 @@ impl Whereabouts {
     }
 }
 
-/// How much the list of tools tells.
+/// How much detail the list of tools has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ToolList {
-    /// What a model needs, in few bytes.
+    /// Only what a model needs, in few bytes.
     #[default]
     Short,
     /// Everything that can be called.
     Full,
 }
 
-/// Serves MCP on this process's stdin and stdout by way of a running server, until stdin ends.
+/// Serves MCP on this process's stdin and stdout through a running server, until stdin ends.
 ///
-/// # Errors
-/// When stdin breaks. A server that cannot be reached is waited for.
+/// # Errors When stdin breaks. While the server cannot be reached, the bridge waits for it.
 pub async fn bridge_stdio(
     server: Whereabouts,
     token: SecretToken,
@@ -140,7 +140,7 @@ pub async fn bridge(
     listener.abort();
     link.end().await;
     drop(link);
-    // The writer ends by itself once nobody can write any more; a parent that does not read is not
+    // The writer ends by itself once all senders are gone; a parent that does not read is not
     // waited for.
     if tokio::time::timeout(GRACE, writer).await.is_err() {
         tracing::debug!("the parent did not read its last answers");
@@ -182,8 +182,8 @@ impl Bridge {
             task.abort();
         }
         if message.is_discovery() {
-            // The newest protocol has no sessions to keep for the parent, and says everything in
-            // headers that a line does not have.
+            // The newest protocol has no sessions that the bridge could keep for the parent, and it
+            // uses HTTP headers, which a line cannot carry.
             return self
                 .say(request::failure(
                     id.as_deref(),
@@ -202,11 +202,11 @@ impl Bridge {
     }
 
     async fn say(&self, line: String) {
-        // A parent that is gone closes its own side too; the loop notices next.
+        // A parent that is gone also closes its own side; the loop notices that next.
         let _gone = self.out.send(line).await;
     }
 
-    /// Lets what is under way finish for a short while.
+    /// Gives requests under way a short time to finish.
     async fn finish(mut self) {
         let all = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(GRACE, all).await.is_err() {

@@ -12,11 +12,11 @@ use super::link::{Link, LinkError, Rest, Session, first_answer, is_stream, sessi
 use super::sse;
 use crate::mcp::{IDEMPOTENT_WITH, Message};
 
-/// What is said of a call that may or may not have been done.
+/// The error for a call that may or may not have been executed.
 const LOST: &str = "the server was lost while the call was under way, and whether it was done is \
     not known: look before you call again";
 
-/// What became of one attempt.
+/// The outcome of one attempt.
 enum Outcome {
     /// The answer was passed on, or there is none to pass on.
     Done,
@@ -28,7 +28,7 @@ enum Outcome {
     Lost,
 }
 
-/// Sends one line of the parent to the server and passes on whatever answers it.
+/// Sends one line of the parent to the server and passes on the answer.
 pub(super) async fn run(link: Arc<Link>, out: mpsc::Sender<String>, line: String) {
     let Ok(message) = Message::read(line.as_bytes()) else { return };
     let exchange = Exchange { link: &link, out: &out, id: message.id(), line: &line };
@@ -54,7 +54,7 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Begins the parent's session; the server is waited for.
+    /// Starts the parent's session, waiting for the server if necessary.
     async fn begin(&self) {
         let Ok(initialize) = serde_json::from_str::<Value>(self.line) else { return };
         let mut rest = Rest::default();
@@ -125,8 +125,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Passes on a stream until its answer, coming back to it where the server gave an id to come
-    /// back with.
+    /// Passes on a stream until its answer, and resumes it where the server gave an event id.
     async fn follow(&self, session: &Session, response: Response) -> Outcome {
         let mut last_event = None;
         let mut response = response;
@@ -155,8 +154,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Opens a lost stream again, in this session or in the one that replaced it. The server is
-    /// waited for.
+    /// Resumes a lost stream, in this session or in the one that replaced it. Waits for the server.
     async fn come_back(&self, session: &Session, last_event: &str) -> Option<Response> {
         let mut rest = Rest::default();
         loop {
@@ -170,7 +168,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Asks the server, once it is back, whether a call may be made twice. Everything but a tool's
+    /// Asks the server, once it is back, whether a call is idempotent. Every request except a tool
     /// call only reads.
     async fn may_be_sent_again(&self, message: &Message<'_>) -> Result<bool, LinkError> {
         let Some(call) = message.tool_call() else { return Ok(true) };
@@ -193,15 +191,14 @@ impl Exchange<'_> {
                             named.iter().filter_map(Value::as_str).any(is_given)
                         }));
                 }
-                // The session may be gone with the old server; asking for it again is how to find
-                // out.
+                // The session may have ended with the old server; this finds out.
                 Err(_) => self.link.renew_if_lost(&session).await?,
             }
             rest.wait().await;
         }
     }
 
-    /// Passes on a refusal of the door as the error of this request.
+    /// Passes on a refusal by the server as the error of this request.
     async fn refused(&self, response: Response) {
         let status = response.status();
         let error = response.json::<Value>().await.ok().and_then(|body| body.get("error").cloned());
@@ -214,12 +211,12 @@ impl Exchange<'_> {
     }
 
     async fn say(&self, line: String) {
-        // A parent that is gone closes its own side too; the loop notices.
+        // A parent that is gone also closes its own side; the loop notices that.
         let _gone = self.out.send(line).await;
     }
 }
 
-/// A line of stdio holds one message and no line break.
+/// Puts a message on one line, as stdio requires.
 fn one_line(text: String) -> String {
     if !text.contains(['\n', '\r']) {
         return text;
@@ -228,7 +225,7 @@ fn one_line(text: String) -> String {
         .map_or_else(|_| text.replace(['\n', '\r'], " "), |value| value.to_string())
 }
 
-/// Writes an error of the bridge's own.
+/// Writes an error of the bridge itself.
 pub(super) fn failure(id: Option<&RawValue>, code: i64, message: &str) -> String {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}).to_string()
 }

@@ -1,16 +1,16 @@
-//! Reads an event stream as it comes.
+//! Parses an event stream as its chunks arrive.
 
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 
-/// Longest event that is kept while it comes: the largest page, twice over, escaped.
+/// The longest event that is buffered: twice the largest page, escaped.
 const MAX_EVENT_BYTES: usize = 64 * 1024 * 1024;
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) id: Option<String>,
-    /// When to come back, in milliseconds.
+    /// When to reconnect, in milliseconds.
     pub(super) retry: Option<u64>,
     pub(super) data: String,
 }
@@ -23,8 +23,8 @@ pub(super) struct Parser {
 }
 
 impl Parser {
-    /// Takes one chunk and returns the events that are whole now, or `None` when one is longer than
-    /// any of ours.
+    /// Takes one chunk and returns the events that are now complete, or `None` when one is longer
+    /// than any of ours.
     pub(super) fn take(&mut self, chunk: &[u8]) -> Option<Vec<Event>> {
         self.buffer.extend_from_slice(chunk);
         let mut whole = Vec::new();
@@ -61,7 +61,7 @@ impl Parser {
     }
 }
 
-/// Returns the events of a response's body. It ends where the connection does.
+/// Returns the events of a response's body. The stream ends with the connection.
 pub(super) fn events<E>(
     body: impl Stream<Item = Result<Bytes, E>> + Unpin,
 ) -> impl Stream<Item = Event> + Unpin {

@@ -1,25 +1,25 @@
 //! Shortens the input schema of a tool for a model, which reads the schemas of all tools before its
 //! first turn.
 //!
-//! A brief schema has no `null` for what may be left out, no references, no descriptions of single
-//! choices and no lower bound of zero. The server checks parameters by the whole schema, which
-//! `plexus.schema` shows.
+//! A brief schema has no `null` for optional fields, no references, no descriptions of single
+//! choices and no lower bound of zero. The server checks parameters against the full schema, which
+//! `plexus.schema` returns.
 
 use serde_json::{Map, Value, json};
 
-/// Writes the schema briefly. One that contains itself is returned as it is.
+/// Shortens the schema. A recursive one is returned unchanged.
 pub(super) fn brief(schema: &Value) -> Value {
     let mut within = Vec::new();
     let Some(Value::Object(mut root)) = shortened(schema, schema, &mut within) else {
         return schema.clone();
     };
-    // What the tool is for stands in its own description.
+    // The tool's own description says what it is for.
     root.remove("description");
     Value::Object(root)
 }
 
-/// Shortens one schema of `root`. `within` names the definitions that it is part of; `None` when it
-/// is part of itself.
+/// Shortens one schema of `root`. `within` names the definitions that contain it; returns `None`
+/// when it contains itself.
 fn shortened(schema: &Value, root: &Value, within: &mut Vec<String>) -> Option<Value> {
     let Value::Object(map) = schema else { return Some(schema.clone()) };
     let mut short = Map::new();
@@ -69,7 +69,8 @@ fn shortened(schema: &Value, root: &Value, within: &mut Vec<String>) -> Option<V
     Some(Value::Object(short))
 }
 
-/// Adds what `other` says. The words about the place stand before those about the type.
+/// Adds the keywords of `other` that `short` lacks. The type's description is dropped: only that of
+/// the field is kept.
 fn merge(short: &mut Map<String, Value>, other: &Value) {
     for (key, value) in other.as_object().into_iter().flatten() {
         if key != "description" {
@@ -78,7 +79,7 @@ fn merge(short: &mut Map<String, Value>, other: &Value) {
     }
 }
 
-/// Returns the values of branches that are one string each.
+/// Returns the values of the branches when each branch is a single string.
 fn choices(branches: &[Value]) -> Option<Vec<&Value>> {
     let values: Vec<&Value> =
         branches.iter().map(|branch| branch.get("const")).collect::<Option<_>>()?;

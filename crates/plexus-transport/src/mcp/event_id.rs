@@ -1,8 +1,8 @@
-//! The id by which another process of the server finds a blocked call again.
+//! The event id with which a client resumes a blocked call, even at a new process of the server.
 //!
-//! It holds everything needed and is kept nowhere: the JSON-RPC id to answer to, the method, the
-//! key of its work, and where progress goes. It grants nothing. Whoever hands it in is named by a
-//! token as always, and the method that joins the work is asked as that caller.
+//! The id is self-contained and the server does not store it. It holds the JSON-RPC id to answer,
+//! the method, the key of its work, and the progress token. It grants nothing: the client still
+//! needs a token, and the method that joins the work is called as that caller.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,14 +11,14 @@ use serde_json::value::RawValue;
 
 use super::message::is_id;
 
-/// What our ids begin with. rmcp's begin with a digit.
+/// The prefix of our ids. Those of rmcp begin with a digit.
 const PREFIX: &str = "plx1.";
 
-/// Longest key and JSON-RPC id that travel in an event id: it comes back in a header. A call with
-/// longer ones cannot be resumed.
+/// The longest key and JSON-RPC id in an event id, because the id comes back in a header. A call
+/// with longer ones cannot be resumed.
 const MAX_PART_BYTES: usize = 512;
 
-/// A blocked call, as its event id tells it.
+/// A blocked call, as its event id describes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EventId {
@@ -34,7 +34,7 @@ pub(super) struct EventId {
     /// The progress token, if the client gave one.
     #[serde(rename = "p", skip_serializing_if = "Option::is_none", default)]
     pub(super) progress: Option<Box<RawValue>>,
-    /// How often the call was resumed: each stream begins with an id of its own.
+    /// How often the call was resumed: each stream begins with its own id.
     #[serde(rename = "n")]
     pub(super) resumed: u32,
 }
@@ -45,7 +45,7 @@ impl EventId {
         text.starts_with(PREFIX)
     }
 
-    /// Writes the id, or nothing when it would be too long for a header.
+    /// Writes the id, or returns `None` when it would be too long for a header.
     pub(super) fn write(&self) -> Option<String> {
         let parts = [
             self.key.len(),
@@ -59,7 +59,7 @@ impl EventId {
         Some(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(json)))
     }
 
-    /// Reads an id that a client hands back. Nothing in it is believed before the hub was asked.
+    /// Reads an id that a client sends back. The hub must check everything in it.
     pub(super) fn read(text: &str) -> Option<Self> {
         let json = URL_SAFE_NO_PAD.decode(text.strip_prefix(PREFIX)?).ok()?;
         let id: Self = serde_json::from_slice(&json).ok()?;

@@ -1,4 +1,4 @@
-//! The MCP server of one caller, as rmcp drives it.
+//! The MCP server of one caller, as an rmcp handler.
 
 use std::borrow::Cow;
 
@@ -20,11 +20,12 @@ use super::tools::Extent;
 use super::{progress, resources, tools};
 use crate::doors::Doors;
 
-/// Acts for one caller: it lists what that caller may call, and calls as that caller.
+/// Acts for one caller: it lists the methods that the caller may call, and calls them as that
+/// caller.
 pub(super) struct Handler {
     doors: Doors,
     caller: Caller,
-    /// What this session listens to; it ends with the session.
+    /// The subscriptions of this session; they end with it.
     subscriptions: Subscriptions,
 }
 
@@ -34,7 +35,7 @@ impl Handler {
     }
 
     /// Says whether this caller has calls that survive a restart. Such a caller has no stream on
-    /// which it could be told of a change.
+    /// which it could be notified of a change.
     fn needs_resumption(&self) -> bool {
         tools::needs_resumption(&self.doors.hub, &self.caller)
     }
@@ -64,7 +65,7 @@ impl Handler {
                 let name = method.full_name();
                 tokio::select! {
                     outcome = self.doors.call(call, &name, params) => outcome,
-                    // Dropping the call cancels its work; the client has said that it reads no
+                    // Dropping the call cancels its work; the client has said that it ignores the
                     // answer.
                     () = context.ct.cancelled() => Err(CallError::expired("finish the call: it was cancelled")),
                     never = progress::keep_telling(context, method.hints.waits, reports) => match never {},
@@ -79,7 +80,7 @@ impl Handler {
         Ok(tools::result(&method, given).into())
     }
 
-    /// Gives an answer, which counts as held until it is written.
+    /// Returns an answer, which counts as held until it is written.
     async fn give(
         &self,
         method: &MethodDescriptor,
@@ -214,8 +215,7 @@ impl ServerHandler for Handler {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        // One subscription of the newest protocol is one request: it holds its own, and drops them
-        // when it ends.
+        // In the newest protocol a request owns its subscriptions and drops them when it ends.
         let subscriptions = Subscriptions::default();
         for uri in context.accepted().resource_subscriptions.iter().flatten() {
             let sink = context.sink().clone();

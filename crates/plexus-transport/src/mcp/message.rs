@@ -1,4 +1,4 @@
-//! As much of a JSON-RPC message as the door must know before it decides who handles it.
+//! The parts of a JSON-RPC message that the door must know before it decides who handles it.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::relay::{RELAY, tool_name};
 use crate::limits::MAX_MCP_ID_BYTES;
 
-/// One message: a request, a notification or an answer. Parts are borrowed as they came.
+/// One message: a request, a notification or an answer. Its parts are borrowed from the body.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Message<'a> {
     #[serde(borrow)]
@@ -35,7 +35,7 @@ pub(crate) struct ToolCall<'a> {
 }
 
 impl ToolCall<'_> {
-    /// Returns the tool and the arguments that this call comes down to: those of the method that
+    /// Returns the tool and the arguments that this call really uses: those of the method that
     /// [`RELAY`] names, or its own.
     pub(crate) fn comes_down_to(&self) -> (Cow<'_, str>, Map<String, Value>) {
         let mut given = self
@@ -67,12 +67,11 @@ struct Cancelled<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads one message. A key that is there twice is refused, since two readers might take
-    /// different ones.
+    /// Reads one message. A duplicate key is refused, because two parsers might use different
+    /// values.
     ///
-    /// # Errors
-    /// -32700 for what is not JSON, -32600 for what is no message (a batch included: the protocol
-    /// has none any more).
+    /// # Errors -32700 for invalid JSON, -32600 for JSON that is not a message (including a batch,
+    /// which the protocol no longer has).
     pub(crate) fn read(body: &'a [u8]) -> Result<Self, CallError> {
         let whole: &RawValue = serde_json::from_slice(body).map_err(|_| {
             let mut error = CallError::invalid("read the message: it is not JSON");
@@ -96,8 +95,8 @@ impl<'a> Message<'a> {
         Ok(message)
     }
 
-    /// Says whether its sender waits for an answer that nobody could match: only notifications go
-    /// without an id, and all of theirs say so in their method.
+    /// Says whether this is a request without an id, whose answer nobody could match. Only
+    /// notifications have no id, and their methods begin with `notifications/`.
     fn is_request_without_id(&self) -> bool {
         self.id.is_none()
             && self.method.as_deref().is_some_and(|method| !method.starts_with("notifications/"))
@@ -113,8 +112,8 @@ impl<'a> Message<'a> {
         self.method.as_deref() == Some("initialize")
     }
 
-    /// Says whether the client asks which protocols are spoken, the first message of the newest
-    /// one.
+    /// Says whether the client asks which protocol versions are supported, the first message of the
+    /// newest protocol.
     pub(crate) fn is_discovery(&self) -> bool {
         self.method.as_deref() == Some("server/discover")
     }
@@ -130,7 +129,7 @@ impl<'a> Message<'a> {
         self.method.is_none() && self.id.is_some()
     }
 
-    /// Returns the resource that a request begins (`true`) or ends to listen to.
+    /// Returns the resource that a request subscribes to (`true`) or unsubscribes from.
     pub(crate) fn subscription(&self) -> Option<(String, bool)> {
         #[derive(Deserialize)]
         struct Uri {
@@ -154,7 +153,7 @@ impl<'a> Message<'a> {
 }
 
 impl<'a> ToolCall<'a> {
-    /// Returns the token under which the client wants to hear of progress.
+    /// Returns the token with which the client asks for progress notifications.
     pub(crate) fn progress_token(&self) -> Option<&'a RawValue> {
         self.meta.as_ref()?.progress_token.filter(|token| is_id(token))
     }
@@ -165,7 +164,7 @@ pub(crate) fn is_id(id: &RawValue) -> bool {
     matches!(id.get().as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
-/// A message that cannot be handled at all.
+/// Returns the error for a message that cannot be handled at all.
 pub(crate) fn unreadable(what: &str) -> CallError {
     let mut error = CallError::invalid(format_args!("read the message: {what}"));
     error.code = Some(-32600);

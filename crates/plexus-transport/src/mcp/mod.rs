@@ -1,20 +1,21 @@
 //! `/mcp`: the hub's methods as the tools of an MCP server, over streamable HTTP.
 //!
-//! `rmcp` speaks the protocol. This module stands in front of it: it knows the caller of every
-//! request, gives a session to nobody but the caller that began it, and serves by itself the calls
-//! that must survive a restart of the server. In reading order:
-//! - [`message`]: as much of a JSON-RPC message as the door must know before it decides who handles
-//!   it.
+//! `rmcp` implements the protocol. This module wraps it: it knows the caller of every request,
+//! gives a session only to the caller that began it, and itself serves the calls that must survive
+//! a restart of the server. In reading order:
+//! - [`message`]: the parts of a JSON-RPC message that the door must know before it decides who
+//!   handles it.
 //! - [`brief`]: the input schema of a tool in few bytes.
-//! - [`relay`]: the tool by which a model calls what its list does not name.
+//! - [`relay`]: the tool with which a model calls methods that its list does not name.
 //! - [`tools`]: a method as a tool, and its reply as a tool's result.
-//! - [`resources`]: a method's answer as something to read and to listen to.
+//! - [`resources`]: a method's answer as an MCP resource, to read and to subscribe to.
 //! - [`handler`]: the MCP server of one caller.
-//! - [`holds`]: what one request of a caller holds until its answer is written and its work is
+//! - [`holds`]: the resources that one request holds until its answer is written and its work is
 //!   over.
-//! - [`progress`]: tells the client of a long call that it lives.
-//! - [`sessions`]: who owns which session, how many there may be, and when an idle one goes.
-//! - [`event_id`]: the id by which another process of the server finds a blocked call again.
+//! - [`progress`]: keeps the client of a long call from giving up.
+//! - [`sessions`]: who owns which session, how many there may be, and when an idle one ends.
+//! - [`event_id`]: the id with which a client resumes a blocked call, even at a new process of the
+//!   server.
 //! - [`resumable`]: blocked calls that survive a lost connection and a restart.
 //! - [`open_calls`]: the resumable calls that wait in this process.
 
@@ -58,7 +59,7 @@ use crate::envelope;
 use crate::identity::{Presented, refuse};
 use crate::limits::{Limits, RESUME_RETRY};
 
-/// What the MCP door keeps between requests.
+/// The state that the MCP door keeps between requests.
 pub(crate) struct McpState {
     pub(crate) sessions: Arc<Sessions>,
     calls: Arc<OpenCalls>,
@@ -68,14 +69,14 @@ pub(crate) struct McpState {
 impl McpState {
     pub(crate) fn new(limits: &Limits, auth: Arc<dyn Authenticator>) -> Self {
         let mut manager = LocalSessionManager::default();
-        // rmcp counts a session with a blocked call as idle and would end it under the call. Ours
-        // counts open requests.
+        // rmcp counts a session with a blocked call as idle and would end it during the call. Our
+        // own count includes open requests.
         manager.session_config.keep_alive = None;
-        // A client keeps one time to come back for all its streams, the last that it heard: whoever
-        // says it says the same. A shorter one from a small answer would bring the client of a
+        // A client keeps one retry interval for all its streams, the last one it received, so all
+        // streams send the same. A shorter one from a small answer would bring the client of a
         // blocked call back too soon, and it gives up after a few tries.
         manager.session_config.sse_retry = Some(RESUME_RETRY);
-        // Host and Origin were checked before: the list of names has one home.
+        // Host and Origin are already checked: the list of names has one home.
         let config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .with_sse_retry(Some(RESUME_RETRY))
@@ -94,7 +95,7 @@ pub(crate) async fn handle(
     let (parts, body) = request.into_parts();
     match parts.method {
         Method::POST => {
-            // Admitted before the body is read.
+            // The call is admitted before its body is read.
             let place = match doors.admit(caller) {
                 Ok(place) => place,
                 Err(error) => return refuse(StatusCode::SERVICE_UNAVAILABLE, &error),
@@ -128,14 +129,14 @@ async fn post(
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &error),
     };
     if message.is_discovery() && tools::needs_resumption(&doors.hub, &caller) {
-        // A client that is answered 404 falls back to the protocol before.
+        // A client that is answered 404 falls back to the previous protocol.
         let answer = envelope::failure(message.id(), &CallError::unknown_method("server/discover"));
         return (StatusCode::NOT_FOUND, [(header::CONTENT_TYPE, "application/json")], answer)
             .into_response();
     }
     let session = session_of(&parts.headers);
-    // Before the session is looked up: a call that was resumed here may belong to a session that
-    // only an earlier process knew.
+    // This comes before the session lookup: a call resumed here may belong to a session that only
+    // an earlier process knew.
     if let Some(request) = message.cancelled_request()
         && resumable::cancel(doors, caller, session, request).await
     {
@@ -155,7 +156,7 @@ async fn post(
         let response = resumable::start(doors, caller, session, &method, message.id(), call);
         return holding(until_over(response, presented, doors), (in_use, holds));
     }
-    // rmcp reads arguments as values before a method could look at their text.
+    // rmcp parses the arguments before a method could look at their text.
     if let Err(error) = plexus_core::private_keys::refuse_private_keys(&body) {
         return refuse(StatusCode::BAD_REQUEST, &message::unreadable(&error.to_string()));
     }
@@ -181,15 +182,15 @@ async fn get(doors: &Doors, caller: Caller, presented: Presented, parts: Parts) 
     let session = session_of(&parts.headers);
     let last_event = parts.headers.get("last-event-id").and_then(|id| id.to_str().ok());
     if let Some(text) = last_event.filter(|text| EventId::is_ours(text)) {
-        // The session may be one of an earlier process; one of this process must be the caller's
-        // own.
+        // The session may be one of an earlier process; a session of this process must be the
+        // caller's own.
         if session.is_some_and(|id| doors.mcp.sessions.belongs_to_another(id, caller)) {
             return no_such_session();
         }
         return until_over(resumable::rejoin(doors, caller, session, text), presented, doors);
     }
     let Some(in_use) = session.and_then(|id| doors.mcp.sessions.enter(id, caller)) else {
-        // Without a session there is nothing to listen to; with an unknown one the client begins
+        // Without a session there is nothing to subscribe to; with an unknown one the client starts
         // again.
         return if session.is_some() {
             no_such_session()
@@ -199,8 +200,7 @@ async fn get(doors: &Doors, caller: Caller, presented: Presented, parts: Parts) 
     };
     if tools::needs_resumption(&doors.hub, &caller) {
         // Claude Code counts the failures of all its streams together and gives up on every call at
-        // the third: a stream on which nothing comes would use up the patience of the call that
-        // waits.
+        // the third. A stream without messages would use up the retries of the blocked call.
         return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST, DELETE")]).into_response();
     }
     match doors.admit_stream(caller) {
@@ -225,7 +225,7 @@ async fn delete(doors: &Doors, caller: Caller, headers: &HeaderMap) -> Response 
     }
 }
 
-/// Hands a request to rmcp, with an MCP server that acts as `caller`.
+/// Passes a request to rmcp, with an MCP server that acts as `caller`.
 async fn ask_rmcp(doors: &Doors, caller: Caller, parts: Parts, body: Body) -> Response {
     let is_json = parts
         .headers
@@ -239,8 +239,8 @@ async fn ask_rmcp(doors: &Doors, caller: Caller, parts: Parts, body: Body) -> Re
     let service = StreamableHttpService::new(factory, manager, doors.mcp.config.clone());
     let response = service.handle(Request::from_parts(parts, body)).await;
     if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {
-        // rmcp says so of a message that it cannot read; what is wrong is the message, not its
-        // type.
+        // rmcp gives this status for a message that it cannot parse; the message is wrong, not its
+        // content type.
         return refuse(
             StatusCode::BAD_REQUEST,
             &message::unreadable("it is no message of this protocol"),
@@ -253,7 +253,7 @@ fn session_of(headers: &HeaderMap) -> Option<&str> {
     headers.get("mcp-session-id").and_then(|id| id.to_str().ok())
 }
 
-/// 404 tells a client to begin a new session and to send its call again.
+/// Returns the 404 that tells a client to start a new session and to retry its call.
 fn no_such_session() -> Response {
     let error =
         CallError::not_found("find the MCP session").with_hint("begin a new one with initialize");

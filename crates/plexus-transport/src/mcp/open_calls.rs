@@ -1,5 +1,5 @@
-//! The resumable calls that wait in this process, so that a cancellation finds them and a client
-//! that came back has one stream, not two.
+//! The resumable calls that wait in this process. A cancellation finds its call here, and a client
+//! that reconnects has one stream, not two.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits::{MAX_LOST_CALLS, RESUME_GRACE};
 
-/// Names one call: JSON-RPC ids are unique within an MCP session, and a session belongs to one
+/// Identifies one call: JSON-RPC ids are unique within an MCP session, and a session belongs to one
 /// caller.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct CallKey {
@@ -26,7 +26,7 @@ impl CallKey {
     }
 }
 
-/// What ends the work of a cancelled call.
+/// The method call that ends the work of a cancelled call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct OnCancel {
     /// The full name of an internal method.
@@ -37,7 +37,7 @@ pub(super) struct OnCancel {
     pub(super) value: String,
 }
 
-/// The calls by name.
+/// The calls by key.
 #[derive(Default)]
 pub(crate) struct OpenCalls {
     by_key: Mutex<HashMap<CallKey, Entry>>,
@@ -47,13 +47,13 @@ struct Entry {
     /// Ends the stream that waits for the answer.
     stream: CancellationToken,
     on_cancel: Option<OnCancel>,
-    /// Since when no stream waits; its client may still come back, or cancel.
+    /// When the last stream was lost, if none waits; the client may still reconnect, or cancel.
     lost: Option<Instant>,
 }
 
 impl OpenCalls {
-    /// Notes that a stream waits for the answer of `key`. An older stream of the same call has lost
-    /// its client and ends.
+    /// Records that a stream waits for the answer of `key`. An older stream of the same call has
+    /// lost its client and ends.
     pub(super) fn open(self: &Arc<Self>, key: CallKey, on_cancel: Option<OnCancel>) -> OpenCall {
         let stream = CancellationToken::new();
         let mut calls = self.lock();
@@ -66,7 +66,7 @@ impl OpenCalls {
         OpenCall { calls: Arc::clone(self), key, stream, answered: false }
     }
 
-    /// Ends a call that its client no longer wants. Returns what ends its work, or nothing when
+    /// Ends a call that its client no longer wants. Returns what ends its work, or `None` when
     /// there is no such call here.
     pub(super) fn cancel(&self, key: &CallKey) -> Option<Option<OnCancel>> {
         let entry = self.lock().remove(key)?;
@@ -94,7 +94,7 @@ impl OpenCall {
         self.stream.cancelled().await;
     }
 
-    /// Notes that the answer was written.
+    /// Records that the answer was written.
     pub(super) fn answered(&mut self) {
         self.answered = true;
     }
@@ -102,7 +102,7 @@ impl OpenCall {
 
 impl Drop for OpenCall {
     fn drop(&mut self) {
-        // A stream that was replaced or cancelled is no longer the one in the table.
+        // The table no longer holds a stream that was replaced or cancelled.
         if self.stream.is_cancelled() {
             return;
         }

@@ -1,4 +1,4 @@
-//! Tells the client of a long call that it lives, so that the client does not give up on it.
+//! Sends progress to the client of a long call, so that the client does not give up on it.
 
 use std::convert::Infallible;
 
@@ -9,10 +9,10 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::limits::{PROGRESS_AT_MOST_EVERY, PROGRESS_EVERY};
 
-/// Sends progress for as long as it is polled: what the method reports, and every now and then that
-/// it still waits.
+/// Sends progress for as long as it is polled: the method's own reports, and at intervals a notice
+/// that the call still waits.
 ///
-/// A client that gave no token wants none; and a method that does not wait says nothing by itself.
+/// A client that gave no progress token gets none. A method that does not wait gets no notices.
 pub(super) async fn keep_telling(
     context: &RequestContext<RoleServer>,
     waits: bool,
@@ -24,8 +24,8 @@ pub(super) async fn keep_telling(
     let mut told = 0_u32;
     let begun = Instant::now();
     let mut last = None;
-    // On the newest protocol rmcp sends not even headers before the first message, and clients give
-    // up on a call without headers.
+    // On the newest protocol rmcp sends no headers before the first message, and clients give up on
+    // a call without headers.
     let streams_late =
         context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
     if waits && streams_late {

@@ -1,6 +1,6 @@
-//! `plexus_call`: the tool by which a model calls a method that its short list does not name.
+//! `plexus_call`: the tool with which a model calls a method that its short list does not name.
 //!
-//! It is no method of the hub. The door puts the method that it names in its place, so that the
+//! It is not a method of the hub. The door replaces it with the method that it names, so that the
 //! call waits, reports and answers as that method does.
 
 use std::borrow::Cow;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// The tool's name.
 pub(super) const RELAY: &str = "plexus_call";
 
-/// What the tool says of itself.
+/// The tool's own description.
 const DESCRIPTION: &str = "Calls any method that is not among your tools, by its name as \
      plexus_methods lists it, such as agents.list. Its answer is that of the method.";
 
@@ -34,7 +34,7 @@ pub(super) fn tool() -> Tool {
     Tool::new(RELAY, DESCRIPTION, Arc::new(schema)).with_annotations(annotations)
 }
 
-/// What a call of a tool is about.
+/// The method and parameters of a tool call.
 pub(super) struct Called {
     pub(super) method: Arc<MethodDescriptor>,
     pub(super) arguments: Option<JsonObject>,
@@ -42,9 +42,8 @@ pub(super) struct Called {
 
 /// Finds the method that a call of [`RELAY`] names, and its parameters.
 ///
-/// # Errors
-/// `invalid` when it names none, -32601 when there is no such method, and `invalid` for one whose
-/// answer is no single tool result.
+/// # Errors `invalid` when it names none, -32601 when there is no such method, and `invalid` for a
+/// method whose answer is not a single tool result.
 pub(super) fn called(hub: &Hub, request: CallToolRequestParams) -> Result<Called, CallError> {
     let mut given = request.arguments.unwrap_or_default();
     let Some(Value::String(name)) = given.remove("method") else {
@@ -83,7 +82,7 @@ pub(super) fn called(hub: &Hub, request: CallToolRequestParams) -> Result<Called
     Ok(Called { method, arguments })
 }
 
-/// The name over MCP of a method that is named either way.
+/// Returns the MCP name of a method, which may be given as a tool name or as a method name.
 pub(super) fn tool_name(method: &str) -> Cow<'_, str> {
     if method.contains('.') { Cow::Owned(method.replace('.', "_")) } else { Cow::Borrowed(method) }
 }

@@ -1,8 +1,7 @@
-//! A method's answer as something to read and to listen to, so that a parent that can listen need
-//! not poll.
+//! A method's answer as an MCP resource, so that a parent that can subscribe need not poll.
 //!
-//! Which methods are resources, under which addresses, and what tells that one changed, is in their
-//! descriptors.
+//! The descriptors say which methods are resources, under which addresses, and which stream reports
+//! their changes.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,14 +22,14 @@ use tokio_util::task::AbortOnDropHandle;
 use super::holds::Holds;
 use crate::doors::Doors;
 
-/// Resources that one session listens to.
+/// Subscriptions of one session.
 const MAX_SUBSCRIPTIONS: usize = 128;
 
-/// Least time between two notifications for one resource: a reader of the second reads what both
-/// were about.
+/// Least time between two notifications for one resource: a reader after the second one sees both
+/// changes.
 const NOTIFY_AT_MOST_EVERY: Duration = Duration::from_millis(250);
 
-/// Rest before a stream of changes that ended is opened again.
+/// Back-off before a stream of changes that ended is reopened.
 const OPEN_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 const JSON: &str = "application/json";
@@ -134,7 +133,7 @@ fn parameters(template: &str, uri: &str) -> Option<serde_json::Map<String, Value
     (template == uri).then_some(params)
 }
 
-/// Protocol errors have no place for the whole error object but `data`.
+/// Converts an error. A protocol error can carry the whole error object only in `data`.
 fn as_error(error: &CallError) -> ErrorData {
     let data = serde_json::to_value(error).ok();
     let message = format!("could not {}", error.message);
@@ -151,18 +150,17 @@ fn as_error(error: &CallError) -> ErrorData {
     }
 }
 
-/// What one session listens to. Dropping it ends all of it.
+/// The subscriptions of one session. Dropping this ends all of them.
 #[derive(Default)]
 pub(super) struct Subscriptions {
     by_uri: Mutex<HashMap<String, AbortOnDropHandle<()>>>,
 }
 
 impl Subscriptions {
-    /// Begins to tell `notify` whenever the resource may have changed, until `notify` says that
-    /// nobody listens any more.
+    /// Starts to call `notify` whenever the resource may have changed, until `notify` reports that
+    /// the subscriber is gone.
     ///
-    /// # Errors
-    /// When there is no such resource, or too much is listened to.
+    /// # Errors When there is no such resource, or there are too many subscriptions.
     pub(super) async fn add<F>(
         &self,
         doors: &Doors,
@@ -181,7 +179,7 @@ impl Subscriptions {
             )));
         }
         let place = doors.admit_stream(caller).map_err(|error| as_error(&error))?;
-        // The stream is there before the client is told so: a change after that is not missed.
+        // The stream is open before the client is told so, so that no later change is missed.
         let first = changes(doors, caller, &found).await.map_err(|error| as_error(&error))?;
         let listener = Listener { doors: doors.clone(), caller, found, uri: uri.clone() };
         let task = tokio::spawn(async move {
@@ -192,7 +190,7 @@ impl Subscriptions {
         Ok(())
     }
 
-    /// Ends one subscription; one that is not there is over already.
+    /// Ends one subscription; it is not an error if there is none.
     pub(super) fn remove(&self, uri: &str) {
         self.lock().remove(uri);
     }
@@ -213,7 +211,7 @@ async fn changes(doors: &Doors, caller: Caller, found: &Found) -> Result<ReplySt
     }
 }
 
-/// One resource that somebody listens to.
+/// One resource with a subscription.
 struct Listener {
     doors: Doors,
     caller: Caller,
@@ -222,9 +220,9 @@ struct Listener {
 }
 
 impl Listener {
-    /// Tells of changes until nobody listens, or the resource is gone. A stream that ends otherwise
-    /// is opened again: whoever listens does not poll, so a subscription that ended unsaid would be
-    /// a change unseen.
+    /// Notifies of changes until the subscriber or the resource is gone. A stream that ends for
+    /// another reason is reopened: a subscriber does not poll, so it would miss every change after
+    /// a silent end.
     async fn watch<F: Future<Output = bool>>(
         self,
         first: ReplyStream,
@@ -237,21 +235,21 @@ impl Listener {
             }
             changes = match self.open_again().await {
                 Some(changes) => changes,
-                // The listener reads once more, and is told there what became of it.
+                // The subscriber reads once more, and learns there what happened.
                 None => {
                     notify(ResourceUpdatedNotificationParam::new(&*self.uri)).await;
                     return;
                 }
             };
-            // What changed in between is not in the new stream.
+            // The new stream does not include changes made in between.
             if !notify(ResourceUpdatedNotificationParam::new(&*self.uri)).await {
                 return;
             }
         }
     }
 
-    /// Opens the stream again, as often as it takes; `None` when the resource is no longer there
-    /// for this caller.
+    /// Reopens the stream, retrying without limit; returns `None` when the resource no longer
+    /// exists for this caller.
     async fn open_again(&self) -> Option<ReplyStream> {
         loop {
             tokio::time::sleep(OPEN_AGAIN_AFTER).await;
@@ -276,8 +274,8 @@ impl Listener {
     }
 }
 
-/// Tells of the changes of one stream. Returns whether somebody still listens when the stream is
-/// over.
+/// Notifies of the changes of one stream. Returns whether the subscriber is still there when the
+/// stream ends.
 async fn tell<F: Future<Output = bool>>(
     mut changes: ReplyStream,
     uri: &str,
@@ -292,7 +290,7 @@ async fn tell<F: Future<Output = bool>>(
             return false;
         }
         tokio::time::sleep(NOTIFY_AT_MOST_EVERY).await;
-        // What came meanwhile is one more notification, not many.
+        // Changes that arrived meanwhile are merged into one notification.
         let mut more = false;
         while let Some(change) = futures::FutureExt::now_or_never(changes.next()) {
             more = true;

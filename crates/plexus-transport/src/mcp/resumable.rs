@@ -1,10 +1,9 @@
 //! Blocked calls that survive a lost connection and a restart of the server.
 //!
-//! The stream opens at once and begins with an id and a time to come back; then the client hears
-//! every now and then that we live. When the connection is lost the client comes back with the id,
-//! to this process or to a new one that never knew its session, and the method that the descriptor
-//! names joins the work that is still open. rmcp keeps streams in memory, so these calls do not
-//! pass through it.
+//! The stream opens at once and begins with an event id and a retry interval; heartbeats follow.
+//! When the connection is lost, the client comes back with the id, to this process or to a new one
+//! that never knew its session. The method that the descriptor names then joins the work that is
+//! still open. rmcp keeps streams in memory, so these calls do not pass through it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -42,7 +41,7 @@ pub(super) fn start(
     let id = EventId {
         request: request.to_owned(),
         method: method.full_name(),
-        // Parameters without a readable key are the method's to refuse; such a call is simply not
+        // The method itself refuses parameters without a readable key; such a call cannot be
         // resumed.
         key: key_of(resume, call.arguments).unwrap_or_default(),
         progress: call.progress_token().map(ToOwned::to_owned),
@@ -53,7 +52,7 @@ pub(super) fn start(
         let (doors, name) = (doors.clone(), method.full_name());
         let method = Arc::clone(method);
         async move {
-            // The request has its place among the calls already, and its response holds it.
+            // The request already has its place among the calls, and its response holds it.
             let _place = doors.admit_stream(caller)?;
             let call = Call::plain(caller);
             let reply = doors.call(call, &name, params).await?;
@@ -63,8 +62,8 @@ pub(super) fn start(
     open(doors, caller, session, method, resume, id, Box::pin(work))
 }
 
-/// Picks up a call that was started by another stream, perhaps of another process, and answers with
-/// a stream that goes on with it.
+/// Resumes a call that another stream started, perhaps in another process, and answers with a
+/// stream that continues it.
 pub(super) fn rejoin(
     doors: &Doors,
     caller: Caller,
@@ -163,18 +162,18 @@ fn open(
         (X_ACCEL_BUFFERING, "no"),
     ];
     let mut response = (headers, Body::from_stream(frames)).into_response();
-    // A body that ends with its connection, instead of one in chunks: when this process is killed
-    // the client sees a stream that ended, and comes back. A body cut between two chunks is an
-    // error, and Claude Code counts those: three streams cut at once end its whole connection and
-    // every call in it.
+    // The body ends with its connection and is not chunked: when this process is killed, the client
+    // sees a stream that ended, and reconnects. A body cut between two chunks is an error, and
+    // Claude Code counts those: three streams cut at once end its whole connection and every call
+    // in it.
     *response.version_mut() = Version::HTTP_10;
     response
 }
 
-/// Asks proxies to pass the stream on as it comes.
+/// Asks proxies not to buffer the stream.
 const X_ACCEL_BUFFERING: header::HeaderName = header::HeaderName::from_static("x-accel-buffering");
 
-/// A stream that waits for its answer. Dropping it only stops the waiting.
+/// A stream that waits for its answer. Dropping it stops only the waiting, not the work.
 struct Waiting {
     id: EventId,
     method: Arc<MethodDescriptor>,
@@ -187,7 +186,7 @@ struct Waiting {
 
 enum Stage {
     First,
-    /// The first frame is with whoever writes.
+    /// The first frame was passed to the writer.
     Opened,
     Waiting,
     Answered,
@@ -201,9 +200,9 @@ impl Waiting {
                 Some(self.first_frame())
             }
             Stage::Opened => {
-                // Whoever writes the stream writes when it has to wait: the id is on its way before
-                // the work begins. A server that is killed in the middle of the work then has a
-                // client that comes back, and not one that knows of nothing to come back to.
+                // The HTTP server writes when this stream has to wait, so yielding sends the id
+                // before the work begins. If the server is then killed during the work, its client
+                // has an id to resume with.
                 tokio::task::yield_now().await;
                 self.stage = Stage::Waiting;
                 self.wait().await
@@ -218,8 +217,8 @@ impl Waiting {
 
     async fn wait(&mut self) -> Option<String> {
         tokio::select! {
-            // First: the end of a call's work may look like a failure of it, and a cancelled call
-            // has no answer.
+            // Cancellation is checked first: when a call's work ends, that may look like a failure,
+            // but a cancelled call has no answer.
             biased;
             () = self.open.ended() => None,
             outcome = &mut self.work => {
@@ -232,8 +231,8 @@ impl Waiting {
         }
     }
 
-    /// The id to come back with, and when. Without an id a client that loses the connection would
-    /// wait for nothing.
+    /// Returns the frame with the event id and the retry interval. Without an id, a client that
+    /// loses the connection would wait for nothing.
     fn first_frame(&self) -> String {
         let id = if self.id.key.is_empty() { None } else { self.id.write() };
         let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
@@ -255,7 +254,7 @@ impl Waiting {
         }
         let Some(progress_token) = self.id.progress.as_deref() else { return ":\n\n".to_owned() };
         self.told += 1;
-        // Progress must grow, across the streams of one call too.
+        // Progress must increase, also across the streams of one call.
         let progress = self.id.resumed.saturating_mul(100_000).saturating_add(self.told);
         let params = Params { progress_token, progress };
         frame(&Notification { jsonrpc: "2.0", method: "notifications/progress", params })
@@ -269,7 +268,7 @@ impl Waiting {
             result: CallToolResult,
         }
         let mut result = tools::result(&self.method, outcome);
-        // Only the newest protocol has it, and that one cannot resume.
+        // Only the newest protocol has this field, and that protocol cannot resume calls.
         result.result_type = None;
         frame(&Answer { jsonrpc: "2.0", id: &self.id.request, result })
     }

@@ -1,10 +1,10 @@
-//! Who owns which MCP session, how many there may be, and when an idle one goes.
+//! Who owns which MCP session, how many there may be, and when an idle one ends.
 //!
 //! A session belongs to the caller whose token began it: to every other caller it does not exist. A
-//! session is idle while none of its requests and streams is open. One that is idle goes after a
-//! while, and soon when its token was revoked: a child that ended says no goodbye. A caller that
-//! has its share replaces its own, never those of another; when there is no room at all, whoever
-//! has most gives way.
+//! session is idle while none of its requests and streams is open. An idle session ends after a
+//! timeout, or soon after its token is revoked, because a child that exits does not end its
+//! session. A caller that has used up its share replaces its own sessions, never those of another.
+//! When there is no room at all, the caller with the most sessions loses one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,7 +17,7 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use crate::identity::Presented;
 use crate::limits::{Limits, OPERATOR_PART, RETRY_AFTER_MS};
 
-/// Longest rest between two looks for idle sessions.
+/// The longest interval between two scans for idle sessions.
 const REAP_EVERY: Duration = Duration::from_secs(60);
 
 /// The sessions of this process.
@@ -31,10 +31,10 @@ pub(crate) struct Sessions {
     look_every: Duration,
 }
 
-/// Where one more session finds its place.
+/// Where a further session finds its place.
 enum Room {
     Free,
-    /// In the place of this one, which is idle.
+    /// In place of this session, which is idle.
     InsteadOf(Arc<str>),
     No(CallError),
 }
@@ -42,14 +42,14 @@ enum Room {
 #[derive(Default)]
 struct Table {
     by_id: HashMap<Arc<str>, Session>,
-    /// Places promised to sessions that are about to begin.
+    /// Places reserved for sessions that are about to begin.
     reserved: HashMap<Caller, usize>,
-    /// Whether a task looks for idle sessions. It runs only while there are sessions.
+    /// Whether a task scans for idle sessions. It runs only while there are sessions.
     reaping: bool,
 }
 
 impl Table {
-    /// Counts the sessions of each caller, those about to begin included.
+    /// Counts the sessions of each caller, including those about to begin.
     fn counts(&self) -> HashMap<Caller, usize> {
         let mut counts = self.reserved.clone();
         for session in self.by_id.values() {
@@ -58,7 +58,7 @@ impl Table {
         counts
     }
 
-    /// Finds the session of `owner` that was idle for longest.
+    /// Finds the session of `owner` that has been idle longest.
     fn oldest_idle(&self, owner: Caller) -> Option<Arc<str>> {
         self.by_id
             .iter()
@@ -90,12 +90,12 @@ impl Sessions {
         &self.manager
     }
 
-    /// Says how many sessions are kept.
+    /// Returns how many sessions are kept.
     pub(crate) fn len(&self) -> usize {
         self.table().by_id.len()
     }
 
-    /// Marks a session of `caller` as used for as long as the returned value lives.
+    /// Marks a session of `caller` as in use for as long as the returned value lives.
     pub(super) fn enter(self: &Arc<Self>, id: &str, caller: Caller) -> Option<InUse> {
         let mut table = self.table();
         let (id, _) = table.by_id.get_key_value(id)?;
@@ -106,16 +106,15 @@ impl Sessions {
         Some(InUse { sessions: Arc::clone(self), id })
     }
 
-    /// Says whether this process knows the session, and it is not `caller`'s.
+    /// Says whether this process knows the session and it belongs to another caller.
     pub(super) fn belongs_to_another(&self, id: &str, caller: Caller) -> bool {
         self.table().by_id.get(id).is_some_and(|session| session.owner.caller() != caller)
     }
 
-    /// Promises a place to a session that `caller` is about to begin, and makes room for it.
+    /// Reserves a place for a session that `caller` is about to begin, and makes room for it.
     ///
-    /// # Errors
-    /// `busy` when the caller has its share and all of it is in use, or nobody has more idle
-    /// sessions than the caller.
+    /// # Errors `busy` when the caller has used up its share and none of its sessions is idle, or
+    /// when all places are taken and no session may be evicted for the caller.
     pub(super) async fn reserve(self: &Arc<Self>, caller: Caller) -> Result<Place, CallError> {
         let (place, pushed_out) = {
             let mut table = self.table();
@@ -154,8 +153,8 @@ impl Sessions {
         if all < self.limit && others_fit {
             return Room::Free;
         }
-        // Whoever has most gives way, and to nobody who has as many. The operator's own go only for
-        // the operator.
+        // The caller with the most sessions loses one, but only to a caller that has fewer. The
+        // operator's own are evicted only for the operator.
         let may_give_way = |owner: Caller| {
             owner == caller || is_operator || (owner != Caller::Operator && of(owner) > own)
         };
@@ -192,8 +191,8 @@ impl Sessions {
         }
     }
 
-    /// Ends what was idle for too long, or whose token was revoked. Returns whether any session is
-    /// left.
+    /// Ends sessions that were idle for too long, or whose token was revoked. Returns whether any
+    /// session is left.
     async fn reap(&self) -> bool {
         let idle = |table: &Table| -> Vec<(Arc<str>, Duration, Presented)> {
             let now = Instant::now();
@@ -236,7 +235,7 @@ fn busy(limit: usize, setting: &str) -> CallError {
     .with_hint("end one of yours with DELETE /mcp")
 }
 
-/// Looks for idle sessions until there are none, or nobody else holds the table.
+/// Scans for idle sessions until there are no sessions, or the table is dropped.
 async fn reap_while_needed(sessions: Weak<Sessions>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;

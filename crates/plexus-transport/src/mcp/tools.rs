@@ -14,24 +14,24 @@ use serde_json::{Value, json};
 
 use super::{brief, relay};
 
-/// Where a tool's `_meta` lists the arguments with any of which twice is the same as once. The
-/// protocol has a hint for whole tools alone.
+/// The key in a tool's `_meta` that lists the arguments that make a call idempotent; any one of
+/// them suffices. The protocol has a hint only for whole tools.
 pub(crate) const IDEMPOTENT_WITH: &str = "plexus/idempotentWith";
 
 /// The query of `/mcp` with which a request lists every tool.
 pub const FULL_QUERY: &str = "tools=full";
 
-/// How much a list of tools tells.
+/// How much detail a list of tools has.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// What a model needs, briefly, and [`relay::RELAY`] for the rest.
+    /// The tools that a model needs, briefly, and [`relay::RELAY`] for the rest.
     Short,
-    /// Every method that gives one answer, with its whole schemas.
+    /// Every method that gives one answer, with its full schemas.
     Full,
 }
 
 impl Extent {
-    /// Reads what a request asks for in the query of its address.
+    /// Reads the extent that a request asks for in the query of its URL.
     pub(super) fn of(extensions: &Extensions) -> Self {
         let query = extensions.get::<Parts>().and_then(|parts| parts.uri.query());
         let asks = query.is_some_and(|query| query.split('&').any(|part| part == FULL_QUERY));
@@ -39,7 +39,7 @@ impl Extent {
     }
 }
 
-/// Lists the tools of `caller`: what it may call that gives one answer.
+/// Lists the tools of `caller`: the methods that it may call and that give one answer.
 pub(super) fn list(hub: &Hub, caller: &Caller, extent: Extent) -> Vec<Tool> {
     let mut methods = hub.methods_for(caller);
     methods.retain(|method| method.listing != Listing::Never && method.shape != Shape::Streaming);
@@ -48,14 +48,14 @@ pub(super) fn list(hub: &Hub, caller: &Caller, extent: Extent) -> Vec<Tool> {
     }
     let short = methods.iter().filter(|method| method.listing == Listing::Short);
     let mut tools: Vec<Tool> = short.map(|method| brief_tool(method)).collect();
-    // A child has its one call, and nothing else to do here.
+    // A child needs only its one call.
     if tools.len() < methods.len() && !needs_resumption(hub, caller) {
         tools.push(relay::tool());
     }
     tools
 }
 
-/// Describes a method as briefly as a model can do with.
+/// Describes a method as briefly as a model needs.
 fn brief_tool(method: &MethodDescriptor) -> Tool {
     let mut tool = tool(method);
     tool.output_schema = None;
@@ -65,13 +65,14 @@ fn brief_tool(method: &MethodDescriptor) -> Tool {
     tool
 }
 
-/// Says whether `caller` has a call that must survive a restart. The newest protocol has no way to
-/// come back to a stream, so such a caller is led to the last one that has.
+/// Says whether `caller` has a call that must survive a restart. The newest protocol cannot resume
+/// a stream, so such a caller is directed to the last version that can.
 pub(super) fn needs_resumption(hub: &Hub, caller: &Caller) -> bool {
     hub.methods_for(caller).iter().any(|method| method.resume.is_some())
 }
 
-/// Finds the method behind a tool's name, whoever calls: the hub is what refuses a caller.
+/// Finds the method with a tool's name, for any caller: the hub itself refuses those that may not
+/// call it.
 pub(super) fn find(hub: &Hub, name: &str) -> Option<Arc<MethodDescriptor>> {
     hub.tool(name).filter(|method| method.shape != Shape::Streaming)
 }
@@ -95,8 +96,8 @@ pub(super) fn tool(method: &MethodDescriptor) -> Tool {
     tool
 }
 
-/// Clients take an object at the root of an output schema and nothing else, and some reject a
-/// boolean sub-schema.
+/// Returns the output schema. Clients accept only an object at its root, and some reject a boolean
+/// sub-schema.
 fn output_schema(method: &MethodDescriptor) -> Option<JsonObject> {
     let schema = method.result.as_object()?;
     let acceptable = method.wire == WireForm::Ordinary
@@ -116,7 +117,7 @@ pub(super) fn answer(method: &MethodDescriptor, reply: Reply) -> Result<Answer, 
     }
 }
 
-/// Writes the outcome of a call in the form that its method asks for.
+/// Writes the outcome of a call in the form that its method requires.
 pub(super) fn result(
     method: &MethodDescriptor,
     outcome: Result<Box<RawValue>, CallError>,
@@ -146,7 +147,7 @@ fn text(text: &str) -> Vec<ContentBlock> {
     vec![ContentBlock::text(text)]
 }
 
-/// The error object of every door.
+/// Writes the error object that all doors use.
 fn failure(error: &CallError) -> String {
     serde_json::to_string(error)
         .unwrap_or_else(|_| r#"{"kind":"internal","message":"describe the failure"}"#.to_owned())

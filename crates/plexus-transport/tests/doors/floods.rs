@@ -1,5 +1,5 @@
-//! What a flood of one kind does: the caller meets its own share, by name, and the operator is
-//! served all the while.
+//! Floods of each kind: the error names the caller's own share, and the operator is served all the
+//! time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::mcp_client::McpClient;
 use crate::sockets::{connect, next_message, send, socket};
 use crate::support::{CHILD, Desk, OPERATOR, OTHER_CHILD, PARENT, Server, soon, until};
 
-/// Longer than any test: what must not end in it.
+/// Longer than any test, for timeouts that must not fire.
 const NEVER: Duration = Duration::from_secs(3_600);
 
-/// Makes a call of the operator on a connection of its own.
+/// Makes a call as the operator on a new connection.
 async fn the_operator_is_served(server: &Server) {
     let fresh = reqwest::Client::builder().no_proxy().build().unwrap();
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "test.echo", "params": {"text": "hi"}});
@@ -35,7 +35,7 @@ fn header(server: &Server, line: &str, token: &str, more: &str) -> String {
     )
 }
 
-/// Sends `request` as it is and returns the connection.
+/// Sends `request` unchanged and returns the connection.
 async fn raw(server: &Server, request: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -45,7 +45,7 @@ async fn raw(server: &Server, request: &str) -> TcpStream {
 /// Reads up to the end of the connection.
 async fn whole(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
-    // A connection that is reset was ended too.
+    // A reset also ends the connection.
     let _reset = soon("the end of the connection", stream.read_to_end(&mut answer)).await;
     String::from_utf8_lossy(&answer).into_owned()
 }
@@ -75,7 +75,7 @@ async fn sockets_count_as_connections_and_one_caller_has_its_share_of_them() {
 
 #[tokio::test]
 async fn the_operator_finds_a_place_when_all_other_callers_have_taken_theirs() {
-    // Two places for whoever has shown no token, fourteen for the others, one of which is the
+    // Two places are for clients without a token and fourteen for the rest, one of them the
     // operator's.
     let limits = Limits { connections: 16, ..Limits::default() };
     let server = Server::with(&Arc::default(), limits).await;
@@ -123,7 +123,7 @@ async fn a_sign_in_that_is_large_is_refused_before_it_is_read() {
         let mut stream = raw(&server, &request).await;
         let mut status = [0; 12];
         soon("the refusal", stream.read_exact(&mut status)).await.unwrap();
-        // This server sends no webhooks, so it takes no answer of any size.
+        // This server sends no webhooks, so it accepts no answer of any size.
         let expected = if path == "/auth/exchange" { b" 413" } else { b" 404" };
         assert_eq!(&status[8..], expected, "{path}");
     }
@@ -140,7 +140,7 @@ async fn a_call_over_the_share_is_refused_before_its_body_comes() {
         open.push(raw(&server, &header(&server, &format!("POST {path}"), PARENT, promised)).await);
     }
     for path in ["/rpc", "/mcp"] {
-        // The two above are admitted when their headers are read, which may be a moment later.
+        // The two above are admitted once their headers are read, which may be a moment later.
         let refused = loop {
             let request = header(&server, &format!("POST {path}"), PARENT, "content-length: 2\r\n");
             let mut stream = raw(&server, &format!("{request}{{}}")).await;
@@ -189,7 +189,7 @@ async fn an_unfinished_message_on_a_socket_counts_as_held() {
     let _reset = stream.write_all(&[b' '; 700_000]).await;
     whole(&mut stream).await;
     until("the end of the socket", || server.doors.stats().open_connections == 0).await;
-    // What was held is given back a moment after the place: the two are dropped by two tasks.
+    // The held bytes are released a moment after the place: two tasks drop the two.
     until("what was held", || server.doors.stats().held_bytes == 0).await;
 }
 
@@ -232,7 +232,7 @@ async fn a_stream_that_nobody_reads_is_ended_and_goes_on_at_its_cursor() {
     until("the end of both", || desk.working() == 0).await;
     until("their places", || server.doors.stats().open_streams == 0).await;
     until("what was kept for a reader that went", || server.doors.stats().held_bytes == 0).await;
-    // What was on its way is still there, and its last whole event says where to go on.
+    // Data already sent still arrives, and its last complete event has the cursor to continue from.
     let seen = whole(&mut events).await;
     let last = seen.rsplit("id: ").find_map(|rest| Some(rest.split_once("\ndata: ")?.0));
     let last: u64 = last.unwrap().parse().unwrap();
@@ -263,7 +263,7 @@ async fn streams_that_nobody_reads_hold_no_more_than_the_share_of_their_caller()
         }
         unread.push(socket);
     }
-    // Whoever found room keeps its stream; every other was told why it ended.
+    // A stream that found room goes on; every other one was told why it ended.
     until("the end of the streams that found no room", || {
         let stats = server.doors.stats();
         desk.working() <= 3 && stats.errors_total == 0 && stats.calls_total == 32
@@ -286,7 +286,7 @@ async fn answers_that_nobody_reads_count_as_held_until_they_are_read() {
     let share = 14_000_000;
     let limits = Limits { held_bytes_per_caller: share, stall_timeout: NEVER, ..Limits::default() };
     let server = Server::with(&Arc::default(), limits).await;
-    // More than the systems of both sides buffer by themselves.
+    // More than the kernels of both sides buffer.
     let text = "x".repeat(4_000_000);
     let echo = json!({"text": text});
     let rpc = json!({"jsonrpc": "2.0", "id": 1, "method": "test.echo", "params": echo});
@@ -305,7 +305,7 @@ async fn answers_that_nobody_reads_count_as_held_until_they_are_read() {
             assert!(server.doors.stats().held_bytes <= share, "{door}");
         }
         the_operator_is_served(&server).await;
-        // Whoever was answered gets all of it, and whoever was not is told why.
+        // An accepted call gets its whole answer, and a refused one gets the reason.
         let (mut served, mut refused) = (0, 0);
         for response in unread {
             let answer = soon("the answer", response.text()).await.unwrap();

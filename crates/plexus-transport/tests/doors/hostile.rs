@@ -1,4 +1,4 @@
-//! What hostile and broken clients do: the right answer, and the server goes on.
+//! Hostile and broken clients: each gets the right answer, and the server goes on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 
 use crate::support::{CHILD, Desk, OPERATOR, PARENT, Server, soon, until};
 
-/// Longer than any test: what must not end in it.
+/// Longer than any test, for timeouts that must not fire.
 const NEVER: Duration = Duration::from_secs(3_600);
 
 async fn is_alive(server: &Server) {
@@ -19,8 +19,8 @@ async fn is_alive(server: &Server) {
     assert_eq!(answer["result"]["text"], "alive", "{answer}");
 }
 
-/// The same where a limit is so short that a slow machine may miss it with an honest request too:
-/// it asks again then.
+/// The same where a limit is so short that a slow machine may exceed it with an honest request,
+/// which is then retried.
 async fn is_alive_after_all(server: &Server) {
     let body =
         json!({"jsonrpc": "2.0", "id": 1, "method": "test.echo", "params": {"text": "alive"}});
@@ -39,7 +39,7 @@ async fn is_alive_after_all(server: &Server) {
     testkit::wait::eventually_async("an answer", testkit::wait::PATIENCE, ask).await;
 }
 
-/// Sends `request` as it is and returns the status of the answer.
+/// Sends `request` unchanged and returns the status of the answer.
 async fn raw(server: &Server, request: &str) -> u16 {
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -94,7 +94,7 @@ async fn a_missing_or_wrong_token_is_401_at_every_door() {
                     request = request.bearer_auth(token);
                 }
                 let response = request.send().await.unwrap();
-                // /events has no POST; that is found out only after the token.
+                // /events has no POST, but the token is checked before that is found out.
                 assert_eq!(response.status(), StatusCode::UNAUTHORIZED, "{path} {token:?}");
                 assert_eq!(response.headers()["www-authenticate"], "Bearer");
                 let body = response.text().await.unwrap();
@@ -111,13 +111,12 @@ async fn a_missing_or_wrong_token_is_401_at_every_door() {
 async fn a_refusal_that_left_the_body_unread_closes_its_connection_and_says_so() {
     let server =
         Server::with(&Arc::default(), Limits { body_bytes: 64 * 1024, ..Limits::default() }).await;
-    // Larger than what arrives together with the headers: the refusal is there before the body is.
+    // Larger than what arrives together with the headers: the refusal comes before the body.
     let body = bytes::Bytes::from(vec![b' '; 2 * 1024 * 1024]);
     let post = |path: &str, token: &str| {
         server.http.post(server.url(path)).bearer_auth(token).body(body.clone())
     };
-    // One client, whose connections are used again: what one refusal does to its connection is met
-    // by the next call.
+    // One client reuses its connections: the next call shows what a refusal does to its connection.
     for round in 0..20 {
         for (path, token, status) in [
             ("/rpc", "plx_wrong", 401),
@@ -182,7 +181,7 @@ async fn idle_connections_are_bounded_and_the_oldest_makes_room() {
     for _ in 0..60 {
         idle.push(TcpStream::connect(server.address).await.unwrap());
     }
-    // Those that have shown no token have an eighth of all places.
+    // Connections without a token have an eighth of all places.
     until("as many as there are places", || server.doors.stats().open_connections == 10).await;
     for stream in idle.iter_mut().take(50) {
         let ended = soon("the end of an older one", stream.read(&mut [0; 1])).await;

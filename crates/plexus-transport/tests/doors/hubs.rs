@@ -1,4 +1,4 @@
-//! Hubs in hubs through the doors: three levels, and two plugins of one namespace.
+//! Nested hubs through the doors: three levels, and two plugins of one namespace.
 
 use std::sync::{Arc, OnceLock};
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::mcp_client::McpClient;
 use crate::support::{Desk, OPERATOR, PARENT, Server};
 
-/// Has one note, and says where.
+/// Has one note, and says where it is registered.
 #[derive(Default)]
 struct Notes(OnceLock<HubContext>);
 

@@ -1,5 +1,5 @@
-//! The doors over a real listener: MCP, resumable calls, streams, and everything that hostile or
-//! broken clients do.
+//! The doors over a real listener: MCP, resumable calls, streams, and all kinds of hostile or
+//! broken clients.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod floods;

@@ -109,7 +109,7 @@ async fn a_handle_is_taken_as_an_object_or_as_its_text() {
     let id = "2521206c-8130-5001-93af-ced7d73e8917";
     let object = json!({"plugin_id": id, "version": "1.0.0", "method": "kind", "meta": ["a", "b"]});
     for (handle, kind) in [
-        // Read, and owned by nobody here.
+        // The handle is valid, but nothing here owns it.
         (object, "not_found"),
         (json!(format!("{id}@1.0.0::kind:a:b")), "not_found"),
         (json!("no handle"), "invalid"),
@@ -224,7 +224,7 @@ async fn idle_sessions_go_and_one_more_pushes_out_the_oldest_idle_one() {
 
     let limits = Limits { mcp_idle: Duration::from_secs(1), ..Limits::default() };
     let server = Server::with(&Arc::default(), limits).await;
-    // Only its first request: a second one might come after the end already.
+    // Only its first request: a second one might already come after the end.
     let mut idle = McpClient::new(&server, PARENT);
     idle.initialize().await;
     until("the end of the idle session", || server.doors.stats().mcp_sessions == 0).await;

@@ -1,4 +1,4 @@
-//! An MCP client written by hand, since a test of the door should show the wire.
+//! An MCP client written by hand, because a test of the door should show the wire format.
 
 use futures::StreamExt;
 use reqwest::{Response, StatusCode};
@@ -14,12 +14,12 @@ pub(crate) struct McpClient<'a> {
 }
 
 impl<'a> McpClient<'a> {
-    /// A client before its first message.
+    /// Returns a client before its first message.
     pub(crate) fn new(server: &'a Server, token: &'a str) -> Self {
         Self { server, token, session: None, next: 1 }
     }
 
-    /// A client with a session.
+    /// Returns a client with a session.
     pub(crate) async fn begin(server: &'a Server, token: &'a str) -> (Self, Value) {
         let mut client = Self::new(server, token);
         let answer = client.initialize().await;
@@ -29,7 +29,7 @@ impl<'a> McpClient<'a> {
         (client, answer["result"].clone())
     }
 
-    /// The first request only, which begins the session.
+    /// Sends only the first request, which begins the session.
     pub(crate) async fn initialize(&mut self) -> Value {
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
         let initialize = self.request("initialize", params);
@@ -128,7 +128,7 @@ impl Events {
         Self { chunks: response.bytes_stream().boxed(), buffer: String::new() }
     }
 
-    /// Returns the next event that is not only a comment, or nothing at the end of the stream or
+    /// Returns the next event that is not only a comment, or `None` at the end of the stream or
     /// connection.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {

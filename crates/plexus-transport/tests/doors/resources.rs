@@ -1,4 +1,4 @@
-//! Resources: read, listened to, and refused to those for whom they are not.
+//! Resources: read, subscribed to, and refused to callers that may not see them.
 
 use std::sync::Arc;
 

@@ -54,7 +54,7 @@ async fn the_id_to_come_back_with_is_sent_before_the_work_begins() {
     assert_eq!(events.answer().await["result"]["content"][0]["text"], ALLOW);
 }
 
-/// Claude Code keeps one time to come back for all streams of a connection, the last that it heard,
+/// Claude Code keeps one retry interval for all streams of a connection, the last one it received,
 /// and counts their failures together.
 #[tokio::test]
 async fn no_other_stream_of_a_child_shortens_the_patience_of_its_blocked_call() {
@@ -115,7 +115,7 @@ async fn a_blocked_call_is_answered_by_a_process_that_never_knew_its_session() {
     assert_ne!(fresh.id.as_deref(), Some(id.as_str()));
     assert_eq!(fresh.retry, Some(15_000));
 
-    // A second restart in the same wait.
+    // A second restart during the same wait.
     let session = client.session.clone();
     let address = server.kill();
     assert_eq!(events.next().await, None);
@@ -158,7 +158,7 @@ async fn an_event_id_grants_nothing() {
     let id = events.next().await.unwrap().id.unwrap();
     until("the question", || desk.knows("k1")).await;
 
-    // Another caller, for whom the method is not.
+    // Another caller, which may not call the method.
     let mut stranger = McpClient::new(&server, OPERATOR);
     assert_eq!(stranger.get(Some(&id)).await.status(), StatusCode::NOT_FOUND);
     // A sibling with the session of the first.
@@ -174,7 +174,7 @@ async fn an_event_id_grants_nothing() {
         .header("accept", "text/event-stream")
         .header("last-event-id", &id);
     assert_eq!(bare.send().await.unwrap().status(), StatusCode::UNAUTHORIZED);
-    // Ids that were made up: of an internal method, of one that cannot be resumed, of nonsense.
+    // Forged ids: of an internal method, of one that cannot be resumed, and nonsense.
     for made_up in [
         r#"{"i":1,"m":"test.ask_again","k":"k1","n":0}"#,
         r#"{"i":1,"m":"test.ask_end","k":"k1","n":0}"#,
@@ -220,7 +220,7 @@ async fn a_cancelled_question_is_ended_also_after_a_resumption_in_another_proces
     let id = events.next().await.unwrap().id.unwrap();
     until("the question", || desk.knows("k1")).await;
 
-    // Somebody else's cancellation of the same number ends nothing.
+    // Another caller's cancellation of the same id ends nothing.
     let (other, _) = McpClient::begin(&server, OTHER_CHILD).await;
     assert_eq!(other.post(&cancel).await.status(), StatusCode::ACCEPTED);
     assert!(desk.knows("k1"));

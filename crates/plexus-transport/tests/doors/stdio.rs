@@ -1,4 +1,5 @@
-//! The bridge from stdio: a parent that knows nothing of HTTP, and a server that comes and goes.
+//! The bridge from stdio: a parent that knows nothing of HTTP, and a server that stops and
+//! restarts.
 
 use std::sync::Arc;
 
@@ -72,7 +73,7 @@ impl Parent {
 
     async fn leave(mut self) {
         drop(self.to.take());
-        // Both halves of the pipe must go for the other side to see its end.
+        // The other side sees the end only when both halves of the pipe are dropped.
         let bridge = self.bridge;
         drop(self.from);
         soon("the end of the bridge", bridge).await.unwrap().unwrap();
@@ -119,7 +120,7 @@ async fn a_restart_of_the_server_is_invisible_to_the_parent() {
     parent.hear_answer(json!(1)).await;
 
     let address = server.kill();
-    // Asked while no server runs.
+    // The parent asks while no server runs.
     parent.call(2, "test_echo", json!({"text": "meanwhile"})).await;
     let _server = Server::at(&desk, Limits::default(), address).await;
     assert_eq!(
@@ -203,7 +204,7 @@ async fn what_the_parent_listens_to_is_listened_to_after_a_restart() {
     let address = server.kill();
     until("the end of the old subscription", || desk.working() == 0).await;
     let _server = Server::at(&desk, Limits::default(), address).await;
-    // A change while nobody listened may have been missed, so the parent is told to look.
+    // A change without a listener may have been missed, so the parent is told to read again.
     let told = soon("word of the change", async {
         loop {
             let message = parent.hear().await;

@@ -1,4 +1,4 @@
-//! Streams over the WebSocket and SSE: many at once, resumed where they were left, and dropped with
+//! Streams over the WebSocket and SSE: many at once, resumed where they stopped, and dropped with
 //! their reader.
 
 use std::sync::Arc;
@@ -37,8 +37,8 @@ async fn endless_streams_do_not_hold_a_call_on_the_same_socket() {
         send(&mut socket, id, "test.count", json!({"bytes": 10_000})).await;
     }
     until("four streams", || desk.working() == 4).await;
-    // Nobody reads for a moment: what the streams may have ahead is bounded, so the call's answer
-    // is not far behind it.
+    // Nothing is read for a moment. The items that the streams may queue are bounded, so the call's
+    // answer follows soon after them.
     send(&mut socket, 9, "test.echo", json!({"text": "quick"})).await;
     let mut items = 0;
     loop {
@@ -91,7 +91,7 @@ async fn a_message_over_the_limit_closes_the_socket_and_nothing_else() {
     let limits = plexus_transport::Limits { body_bytes: 10_000, ..Default::default() };
     let server = Server::with(&Arc::default(), limits).await;
     let mut socket = socket(&server, OPERATOR).await;
-    // The server may hang up while the message is still on its way.
+    // The server may close the connection while the message is still on its way.
     let _closed = socket.send(Message::text("x".repeat(1_000_000))).await;
     let last = soon("the end of the socket", async {
         loop {

@@ -1,4 +1,4 @@
-//! The crowd: processes that hold connections and say how many of them were ended.
+//! The crowd: processes that hold connections and report how many of them were closed.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Tells a process of the crowd where to go, and with how many: `ADDRESS COUNT`.
+/// The variable that tells a process of the crowd where to connect, and how often: `ADDRESS COUNT`.
 const TOLD: &str = "PLEXUS_TEST_CROWD";
 
-/// What stands before the number in what such a process says.
+/// The prefix of the number that such a process prints.
 const SAYS: &str = "ended: ";
 
-/// How often a process looks whether more of its connections were ended.
+/// How often a process checks whether more of its connections were closed.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Many connections, held by other processes. Dropping it ends them.
+/// Many connections, held by other processes. Dropping this ends them.
 pub(crate) struct Crowd {
     processes: Vec<(Child, Arc<AtomicUsize>)>,
 }
@@ -37,7 +37,7 @@ impl Crowd {
         let count = Arc::clone(&ended);
         std::thread::spawn(move || {
             for line in lines.map_while(Result::ok) {
-                // The test harness writes into the same line.
+                // The test harness writes to the same line.
                 if let Some(number) =
                     line.rsplit(SAYS).next().and_then(|number| number.trim().parse().ok())
                 {
@@ -48,7 +48,7 @@ impl Crowd {
         (child, ended)
     }
 
-    /// How many made room for newer ones.
+    /// Returns how many connections were closed in favour of newer ones.
     pub(crate) fn ended(&self) -> usize {
         self.processes.iter().map(|(_, count)| count.load(Ordering::SeqCst)).sum()
     }
@@ -57,19 +57,19 @@ impl Crowd {
 impl Drop for Crowd {
     fn drop(&mut self) {
         for (child, _) in &mut self.processes {
-            // One that has ended needs no more.
+            // It may have exited already.
             let _gone = child.kill();
             let _reaped = child.wait();
         }
     }
 }
 
-/// Plays a process of the crowd, if this is one, until whoever started it is gone.
+/// Acts as a process of the crowd, if this is one, until its parent is gone.
 pub(crate) async fn hold_if_told() -> bool {
     let Ok(told) = std::env::var(TOLD) else { return false };
     let (address, count) = told.split_once(' ').unwrap();
     let (address, count): (SocketAddr, usize) = (address.parse().unwrap(), count.parse().unwrap());
-    // It lives no longer than the test does, however that ends.
+    // The process ends with the test, however the test ends.
     std::thread::spawn(|| {
         let _until_the_end = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(0);
@@ -92,14 +92,13 @@ pub(crate) async fn hold_if_told() -> bool {
     }
 }
 
-/// Every connection comes from one of many addresses: one address has too few ports for all of
-/// them.
+/// Connects from one of many addresses: one address has too few ports for all connections.
 async fn connect(address: SocketAddr, index: usize) -> TcpStream {
     let net = u8::try_from(std::process::id() % 250).unwrap();
     let from = Ipv4Addr::new(127, 1, net, u8::try_from(1 + index % 250).unwrap());
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind(SocketAddr::from((from, 0))).unwrap();
-    // It does not block, so it can be looked at without waiting.
+    // The socket is non-blocking, so it can be checked without waiting.
     socket.connect(address).await.unwrap().into_std().unwrap()
 }
 

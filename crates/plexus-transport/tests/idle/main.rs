@@ -1,8 +1,8 @@
-//! 20,000 connections that say nothing: an eighth of all places is for them and the oldest make
-//! room, so whoever was there before is served all the while, and so is whoever comes after.
+//! 20,000 silent connections: they get an eighth of all places, and the oldest are closed first. So
+//! earlier clients are served all the time, and later ones too.
 //!
-//! A program of its own, since it needs nearly all descriptors that a process may have; the
-//! connections are held by further processes of it.
+//! This is a separate program, because it needs nearly all descriptors that a process may have.
+//! Further processes of it hold the connections.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -22,14 +22,14 @@ use tokio::net::TcpStream;
 use crate::crowd::Crowd;
 use crate::support::{OPERATOR, Server, until};
 
-/// Connections that come.
+/// How many connections are opened.
 const ALL: usize = 20_000;
 
 /// Descriptors that a process needs besides its connections.
 const OTHERS: u64 = 500;
 
-/// What a second crowd may add to the memory that the first left behind: what the allocator keeps
-/// differs from time to time.
+/// How much memory a second crowd may add to what the first left behind: the allocator keeps
+/// varying amounts.
 const SLACK_MIB: u64 = 64;
 
 fn resident_mib() -> u64 {
@@ -38,14 +38,14 @@ fn resident_mib() -> u64 {
         / 1024
 }
 
-/// Takes every descriptor that this process may have, and says how many.
+/// Raises the descriptor limit of this process to its maximum, and returns it.
 fn descriptors() -> u64 {
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }).unwrap();
     maximum.unwrap_or(u64::MAX)
 }
 
-/// A client that was there before the crowd, and calls again on its connection.
+/// A client that connected before the crowd, and calls again on its connection.
 struct Regular(TcpStream);
 
 impl Regular {
@@ -90,7 +90,7 @@ async fn twenty_thousand_idle_connections_lock_nobody_out_and_leave_no_memory_be
         until("the end of all but the newest", || crowd.ended() == ALL - silent).await;
         assert_eq!(server.doors.stats().open_connections, silent + 1);
         regular.is_served(&server).await;
-        // One that comes now pushes out one more of the crowd, and is served.
+        // A client that connects now evicts one more of the crowd, and is served.
         let mut newcomer = Regular(TcpStream::connect(server.address).await.unwrap());
         newcomer.is_served(&server).await;
         drop((crowd, newcomer));

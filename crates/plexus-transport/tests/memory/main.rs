@@ -1,5 +1,5 @@
-//! What the doors cost in memory. A program of its own, since other tests in the same process would
-//! be measured too.
+//! Measures the memory that the doors use. It is a separate program, because other tests in the
+//! same process would be measured too.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -66,15 +66,14 @@ async fn bodies_of_100_mb_are_refused_and_leave_no_memory_behind() {
     assert!(after < before + 64, "{before} MiB before 1.2 GB of bodies, {after} MiB after");
 }
 
-/// Blocked calls in one test. Each takes two descriptors here, and a thousand is what many systems
-/// allow.
+/// Blocked calls in one test. Each uses two descriptors here, and many systems allow a thousand.
 const MANY: usize = 300;
 
-/// What one blocked call with a session of its own may cost here, where its client lives in the
-/// same process: about 60 KiB were seen, and what the allocator keeps back differs from run to run.
+/// How much memory one blocked call with its own session may use here, where its client is in the
+/// same process. About 60 KiB were measured; the allocator keeps a varying amount.
 const KIB_FOR_EACH: u64 = 160;
 
-/// Calls that pay for what all share, before it is measured.
+/// Warm-up calls, which pay for everything shared before the measurement.
 const FIRST: usize = 100;
 
 #[tokio::test]

@@ -15,10 +15,10 @@ use tokio::process::{Child, Command};
 
 use crate::support::{CHILD, Desk, PARENT, Server};
 
-/// How long the server is away; the issue of P5 is what happens to a call that waits meanwhile.
+/// How long the server is away. A call that waits meanwhile must survive this (promise P5).
 const AWAY: Duration = Duration::from_secs(10);
 
-/// The client comes back 15 s after it lost the connection.
+/// The client reconnects 15 s after it lost the connection; this is the deadline for that.
 const COMES_BACK_WITHIN: Duration = Duration::from_secs(180);
 
 fn start(
@@ -97,7 +97,7 @@ pub(crate) async fn a_permission_is_asked_for_and_the_edited_input_runs(
 pub(crate) async fn a_failure_of_the_permission_path_is_a_denial(cli: PathBuf) -> Result<()> {
     let (api, desk) = (MessagesApi::start().await?, Arc::<Desk>::default());
     let sandbox = Sandbox::new(&api)?;
-    // No room for a waiting call: the permission path fails before anything was asked.
+    // There is no room for a waiting call, so the permission path fails before anything is asked.
     let server = Server::with(&desk, Limits { streams: 0, ..Limits::default() }).await;
     let script = [Step::bash("touch made"), Step::text("understood")];
     let output =

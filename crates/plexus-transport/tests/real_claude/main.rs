@@ -1,7 +1,7 @@
-//! Holds the MCP door against the real Claude Code CLI: as a child that asks for permission, and as
-//! a parent that calls tools.
+//! Tests the MCP door with the real Claude Code CLI: as a child that asks for permission, and as a
+//! parent that calls tools.
 //!
-//! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is
+//! Where the CLI or a network namespace is not available, every case is ignored and the reason is
 //! printed.
 #![cfg_attr(
     target_os = "linux",

@@ -319,7 +319,7 @@ impl Activation for TestActivation {
     }
 }
 
-/// What a child's call is followed by: ours to call in its name, not its own.
+/// Restricts a method to the server's own calls on behalf of a child; the child may not call it.
 fn for_our_own_calls(method: &mut MethodDescriptor) {
     method.audience = Audience::Child;
     method.door = Door::Internal;

@@ -10,22 +10,22 @@ use serde_json::{Map, Value};
 use testkit::wait::PATIENCE;
 use tokio::sync::Notify;
 
-/// What the hub's methods share; it outlives a server, as a store does.
+/// The state that the hub's methods share; it outlives a server, as a store does.
 #[derive(Default)]
 pub(crate) struct Desk {
     questions: Mutex<HashMap<String, Option<Value>>>,
     /// The inputs of permission requests, by the id of their tool use.
     pub(crate) permits: Mutex<HashMap<String, Map<String, Value>>>,
-    /// Tokens that are no longer good.
+    /// Tokens that are revoked.
     pub(crate) revoked: Mutex<Vec<String>>,
     changed: Notify,
-    /// Counts answers, for those who listen.
+    /// Counts answers, for subscribers.
     pub(super) version: tokio::sync::watch::Sender<u64>,
     /// Calls whose work goes on.
     working: AtomicUsize,
     /// The page that the reader gets next.
     pub(super) page: AtomicU64,
-    /// Questions asked, again or not.
+    /// Questions asked, including repeated ones.
     pub(crate) asked: AtomicUsize,
 }
 
@@ -36,18 +36,18 @@ impl Desk {
         self.version.send_modify(|version| *version += 1);
     }
 
-    /// Opens the question of that key, unless it is there.
+    /// Opens the question with that key, unless it exists.
     pub(super) fn ask(&self, key: &str) {
         self.questions.lock().unwrap().entry(key.into()).or_default();
     }
 
-    /// Takes a question back.
+    /// Withdraws a question.
     pub(super) fn forget(&self, key: &str) {
         self.questions.lock().unwrap().remove(key);
         self.changed.notify_waiters();
     }
 
-    /// Returns what was answered to the question of that key, if there is one.
+    /// Returns the answer to the question with that key, if the question exists.
     pub(super) fn question(&self, key: &str) -> Option<Option<Value>> {
         self.questions.lock().unwrap().get(key).cloned()
     }
@@ -64,8 +64,8 @@ impl Desk {
         self.working.load(Ordering::SeqCst)
     }
 
-    /// Holds the very thread, as a process that is killed or frozen would, until there is a
-    /// question of that key.
+    /// Blocks the thread itself, as in a process that is killed or frozen, until there is a
+    /// question with that key.
     pub(super) fn stand_still_until(&self, key: &str) {
         let began = std::time::Instant::now();
         while !self.knows(key) && began.elapsed() < PATIENCE {

@@ -1,8 +1,8 @@
-//! A small hub behind real doors on a real listener, and how tests wait for what it does.
+//! A small hub with real doors on a real listener, and functions with which tests wait for it.
 //!
 //! - `desk`: the questions and answers that its methods share.
 //! - `activation`: its methods.
-//! - `server`: the doors before it, and who may come through them.
+//! - `server`: its doors, and the tokens they accept.
 
 mod activation;
 mod desk;
@@ -15,7 +15,7 @@ use testkit::wait::{self, PATIENCE};
 pub(crate) use self::desk::Desk;
 pub(crate) use self::server::{CHILD, OPERATOR, OTHER_CHILD, PARENT, Server};
 
-/// How long between two looks: some of what is waited for lasts no longer than a call that sleeps.
+/// The polling interval: some conditions last no longer than a call that sleeps.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Waits until `condition` holds.

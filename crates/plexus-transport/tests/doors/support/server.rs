@@ -1,5 +1,5 @@
-//! The test hub behind real doors on a real listener, on threads of its own so that it can die as a
-//! process does.
+//! The test hub with real doors on a real listener, on its own threads so that it can die like a
+//! process.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -36,7 +36,7 @@ impl Authenticator for Tokens {
     }
 }
 
-/// A running server; dropping it stops it as `kill -9` would: connections break, nothing is said.
+/// A running server; dropping it stops it as `kill -9` would: connections break without a message.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) doors: Doors,
@@ -59,8 +59,8 @@ impl Server {
         Self::with_more(desk, limits, address, |_| {}).await
     }
 
-    /// Runs on threads of its own, so that it can die as a process does. `more` registers what the
-    /// hub has besides.
+    /// Starts the server on its own threads, so that it can die like a process. `more` registers
+    /// further activations with the hub.
     pub(crate) async fn with_more(
         desk: &Arc<Desk>,
         limits: Limits,
@@ -130,7 +130,7 @@ impl Server {
         soon("the end of the server", served).await.unwrap();
     }
 
-    /// Ends the process, so to speak.
+    /// Stops the server as if its process were killed.
     pub(crate) fn kill(mut self) -> SocketAddr {
         self.runtime.take().unwrap().shutdown_background();
         self.address
