@@ -1,11 +1,11 @@
 //! Everything durable: Arbor trees, sessions, chats, events, approvals, cursors and rules.
 //!
 //! In reading order:
-//! - [`contract`]: the whole of what others need: the [`Store`] trait, whose documentation is the
-//!   contract, and the plain data it takes and gives.
-//! - `tables`: what is kept and how it is found, as SQL that all engines run.
-//! - [`sqlite`]: the engine of a server on one machine.
-//! - [`postgres`]: the engine of several servers that share a database.
+//! - [`contract`]: everything that other crates need: the [`Store`] trait, whose documentation is
+//!   the contract, and the plain data that it takes and returns.
+//! - `tables`: the schema and its queries, as SQL that all engines run.
+//! - [`sqlite`]: the engine for a server on one machine.
+//! - [`postgres`]: the engine for several servers that share a database.
 //! - `memory`: SQLite without a file, for unit tests; only with the feature of that name.
 
 pub mod contract;

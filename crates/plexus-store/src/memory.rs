@@ -1,7 +1,8 @@
 //! The engine for unit tests: SQLite in memory, on the caller's thread.
 //!
-//! A call does its work before it first returns, so a test that stops or sets the clock sees
-//! nothing happen beside it. Nothing survives it, so no server can choose it.
+//! A call does all its work in its first poll, so a test that pauses or sets the clock sees nothing
+//! happen concurrently. The data is lost when the store is dropped, so no server can choose this
+//! engine.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -30,7 +31,7 @@ impl MemoryStore {
     /// Makes an empty store.
     ///
     /// # Panics
-    /// When there is no memory for it.
+    /// When no memory is available.
     #[must_use]
     #[expect(clippy::expect_used, reason = "for tests, which can go on with nothing else")]
     #[expect(clippy::new_without_default, reason = "a store is made on purpose")]
@@ -104,7 +105,7 @@ impl Engine for MemoryStore {
     }
 }
 
-/// Reads on the caller's thread.
+/// Runs a read on the caller's thread.
 macro_rules! read {
     ($self:ident, $conn:ident => $work:expr) => {
         $self.read(|$conn| ready($work))

@@ -1,6 +1,6 @@
 //! The queue in front of an engine's writer: bounded in entries and in bytes, urgent lists first.
 //!
-//! `T` is work of the store's own that is done between two groups. A writer with a thread waits in
+//! `T` is a task of the store itself, done between two groups. A writer with a thread waits in
 //! [`Queue::next`], one that is a task in [`Queue::next_async`].
 
 use std::collections::VecDeque;
@@ -17,8 +17,8 @@ use crate::contract::{Change, Committed, Priority, StoreError, check};
 /// for thousands of others.
 const MAX_GROUP_LISTS: usize = 1_024;
 
-/// How many urgent lists still fit when the queue is full: a decision must not wait behind a flood
-/// of events.
+/// How many urgent lists still fit when the queue is full: a decision must not wait for a flood of
+/// events.
 const URGENT_RESERVE: usize = 1_024;
 
 /// How long a caller waits when the queue is full: a few groups.
@@ -33,9 +33,9 @@ pub(crate) struct Job {
 
 /// What the writer does next.
 pub(crate) enum Work<T> {
-    /// Commits these lists together.
+    /// Commit these lists together.
     Group(Vec<Job>),
-    /// Does this alone.
+    /// Do this alone.
     Task(T),
 }
 
@@ -49,7 +49,7 @@ struct State<T> {
     normal: VecDeque<Entry<T>>,
     bytes: usize,
     closed: bool,
-    /// Whether the writer waits for work. Waking one that does not is a system call for nothing.
+    /// Whether the writer waits for work. Waking it otherwise would be a needless system call.
     idle: bool,
 }
 
@@ -57,7 +57,8 @@ struct State<T> {
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
     filled: Condvar,
-    /// The same as `filled`, for a writer that is a task. There is one, so one permit is enough.
+    /// Does what `filled` does, for a writer that is a task. There is one writer, so one permit is
+    /// enough.
     filled_async: Notify,
 }
 
@@ -76,7 +77,8 @@ impl<T> std::fmt::Debug for Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// Hands a change list to the writer and waits for its answer; `latency` notes how long.
+    /// Passes a change list to the writer and waits for its answer; `latency` records how long that
+    /// took.
     pub(crate) async fn commit(
         &self,
         changes: Vec<Change>,
@@ -94,7 +96,7 @@ impl<T> Queue<T> {
         committed
     }
 
-    /// Adds a change list, or says that there is no room.
+    /// Adds a change list, or refuses it when there is no room.
     pub(crate) fn push(&self, job: Job, priority: Priority) -> Result<(), StoreError> {
         let mut state = self.state();
         if state.closed {
@@ -121,7 +123,7 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Adds a task of the store's own.
+    /// Adds a task of the store itself.
     pub(crate) fn push_task(&self, task: T) -> Result<(), StoreError> {
         let mut state = self.state();
         if state.closed {
@@ -145,7 +147,7 @@ impl<T> Queue<T> {
         Some(take(&mut state))
     }
 
-    /// The same, for a writer that is a task.
+    /// Does what [`Queue::next`] does, for a writer that is a task.
     pub(crate) async fn next_async(&self) -> Option<Work<T>> {
         loop {
             {
@@ -158,17 +160,18 @@ impl<T> Queue<T> {
                 }
                 state.idle = true;
             }
-            // A permit that was given between the look and here is still there.
+            // A permit that was given after the check above is still there.
             self.filled_async.notified().await;
         }
     }
 
-    /// Says whether nothing more will be accepted.
+    /// Returns whether nothing more will be accepted.
     pub(crate) fn is_closed(&self) -> bool {
         self.state().closed
     }
 
-    /// Wakes the writer if it waits, after the lock is free: it takes the lock first of all.
+    /// Wakes the writer if it waits. The lock is released first, because the writer takes it at
+    /// once.
     fn wake_writer(&self, mut state: MutexGuard<'_, State<T>>) {
         let idle = std::mem::take(&mut state.idle);
         drop(state);
@@ -178,20 +181,20 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Returns how many lists wait.
+    /// Returns how many lists are waiting.
     pub(crate) fn len(&self) -> usize {
         let state = self.state();
         state.urgent.len() + state.normal.len()
     }
 
-    /// Takes no more; what is there is still done.
+    /// Accepts no more; queued work is still done.
     pub(crate) fn close(&self) {
         let mut state = self.state();
         state.closed = true;
         self.wake_writer(state);
     }
 
-    /// Takes no more and drops what is there, which its callers learn as their answers are dropped.
+    /// Accepts no more and drops queued work. Its callers notice when their reply channels close.
     pub(crate) fn abandon(&self) {
         let mut state = self.state();
         state.closed = true;
@@ -202,12 +205,12 @@ impl<T> Queue<T> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<T>> {
-        // No critical section calls out, so a panic cannot leave the queue half changed.
+        // No critical section calls other code, so a panic cannot leave the queue half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Takes what is done next out of a queue that is not empty.
+/// Takes the next work out of a queue that is not empty.
 fn take<T>(state: &mut State<T>) -> Work<T> {
     let (mut group, mut bytes) = (Vec::new(), 0);
     loop {

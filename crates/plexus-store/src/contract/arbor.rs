@@ -1,4 +1,5 @@
-//! Arbor: trees of nodes, kept as chains, so that a path takes time in proportion to its length.
+//! Arbor: trees of nodes, stored as chains, so that reading a path takes time in proportion to its
+//! length.
 //!
 //! A node that extends the end of its parent's chain joins that chain at the next position; any
 //! other starts a chain of its own. A path is then a few range reads, one for each chain it passes
@@ -25,7 +26,7 @@ pub struct Node {
     pub data: NodeData,
     /// When it was made.
     pub created_at: UnixMillis,
-    /// An object.
+    /// Metadata; an object.
     pub metadata: JsonText,
 }
 
@@ -38,7 +39,7 @@ pub struct Tree {
     pub root: NodeId,
     /// When it was made.
     pub created_at: UnixMillis,
-    /// An object.
+    /// Metadata; an object.
     pub metadata: JsonText,
 }
 
@@ -49,7 +50,7 @@ pub struct CreateTree {
     pub id: TreeId,
     /// Its root's id, made by the caller.
     pub root: NodeId,
-    /// An object.
+    /// Metadata; an object.
     pub metadata: JsonText,
 }
 
@@ -64,16 +65,16 @@ pub struct AppendNode {
     pub parent: NodeId,
     /// Its content.
     pub data: NodeData,
-    /// An object.
+    /// Metadata; an object.
     pub metadata: JsonText,
 }
 
-/// One node of a rendered tree: what [`Store::tree_outline`](super::Store::tree_outline) lists,
+/// One node of a rendered tree. [`Store::tree_outline`](super::Store::tree_outline) lists these,
 /// parents before children.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutlineEntry {
     /// The node.
     pub node: Node,
-    /// How many nodes lie between it and the root.
+    /// Its distance from the root; 0 for the root itself.
     pub depth: u64,
 }

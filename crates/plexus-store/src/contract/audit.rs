@@ -7,14 +7,14 @@ use uuid::Uuid;
 use super::json::JsonText;
 use super::time::UnixMillis;
 
-/// One line of the audit. Lines are only ever added; `prune` removes old ones.
+/// One line of the audit log. Lines are only ever added; `prune` removes old ones.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct AuditLine {
     /// When.
     pub at: UnixMillis,
     /// The kind of event, for example `approval.decided` or `breach`.
     pub kind: String,
-    /// The session it is about. It stays in the audit after the session is gone.
+    /// The session it is about. The line stays after the session is gone.
     pub session: Option<SessionId>,
     /// The rest; an object.
     pub body: JsonText,
@@ -43,7 +43,7 @@ pub struct OutboxEntry {
     pub body: JsonText,
     /// When the event that it reports happened.
     pub created_at: UnixMillis,
-    /// When it is sent next; while it is being sent, when somebody else would.
+    /// When it is sent next; while it is being sent, when another sender may take over.
     pub due_at: UnixMillis,
     /// How often sending it failed.
     pub attempts: u32,
@@ -83,23 +83,23 @@ pub struct MarkOutbox {
 /// The result of sending an entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Sending {
-    /// It begins: until then nobody else sends it. If it was begun, sent or tried since it was
-    /// read, it is not found.
+    /// Sending begins: nobody else sends it before `until`. When the entry was begun, sent or tried
+    /// after it was read, this is `NotFound`.
     Begun {
         /// When it was due, as it was read.
         due_at: UnixMillis,
         /// When another sender may try, if no result is recorded.
         until: UnixMillis,
     },
-    /// It arrived; the entry goes.
+    /// It arrived; the entry is removed.
     Sent,
-    /// It did not; it is tried again.
+    /// It did not arrive and is tried again.
     Failed {
         /// When.
         retry_at: UnixMillis,
         /// Why.
         error: String,
     },
-    /// It never will; the entry goes, and the audit should say so.
+    /// It will never be sent; the entry is removed, and the audit should say so.
     GivenUp,
 }

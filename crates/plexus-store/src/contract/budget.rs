@@ -19,7 +19,7 @@ pub struct Spend {
     pub input_tokens: u64,
     /// Output tokens.
     pub output_tokens: u64,
-    /// Time on the wall, in milliseconds.
+    /// Wall-clock time, in milliseconds.
     pub wall_ms: u64,
 }
 
@@ -58,13 +58,13 @@ pub struct AddSpend {
 pub struct Reservation {
     /// How much.
     pub amount: Spend,
-    /// Limits that must leave room for it. One that does not is `busy`, and the chat does not
-    /// start.
+    /// Limits that must leave room for it. When one does not, the change is `Busy` and the chat
+    /// does not start.
     pub within: Vec<SpendLimit>,
 }
 
-/// A limit over a session and everything below it. It leaves room while spending and reservations
-/// there add up to less.
+/// A limit over a session and all its descendants. It leaves room while their spending and
+/// reservations together are below it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpendLimit {
     /// The session.
@@ -73,8 +73,9 @@ pub struct SpendLimit {
     pub cost_micros: Option<u64>,
     /// The most turns.
     pub turns: Option<u64>,
-    /// The sessions above the one whose chat starts, up to the holder. What their own running chats
-    /// have set aside does not count: they may be waiting for this chat, and would wait for ever.
+    /// The sessions above the one whose chat starts, up to the holder. Reservations of their own
+    /// running chats do not count: those chats may be waiting for this one, and would wait for
+    /// ever.
     pub above: Vec<SessionId>,
 }
 
@@ -108,10 +109,10 @@ impl SpendLimit {
 /// When to try again while others hold reservations: a chat takes seconds at least.
 const RETRY_RESERVED: Duration = Duration::from_secs(5);
 
-/// Spending of a session and everything below it.
+/// Spending of a session and all its descendants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SpendTotals {
-    /// By the session itself, and by children of it that were deleted.
+    /// By the session itself, and by its children that were deleted.
     pub own: Spend,
     /// By the session and all its descendants, also those that were deleted.
     pub subtree: Spend,
@@ -119,8 +120,8 @@ pub struct SpendTotals {
     pub reserved: Spend,
     /// Reserved for the running chat of the session itself.
     pub reserved_own: Spend,
-    /// The most that was added at once anywhere in the subtree, in cost and in turns: an
-    /// estimate for the next chat there. The other parts are zero.
+    /// The most that was added at once anywhere in the subtree, in cost and in turns: an estimate
+    /// for the next chat there. The other fields are zero.
     pub largest: Spend,
     /// How many descendants there are.
     pub descendants: u64,

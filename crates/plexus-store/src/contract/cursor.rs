@@ -1,5 +1,5 @@
-//! Where a reader stands in the events of a session: an opaque text that survives restarts and goes
-//! on through all chats.
+//! A reader's position in the events of a session: an opaque text that survives restarts and
+//! continues through all chats.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,8 +15,8 @@ use super::time::UnixMillis;
 
 /// A position in a session: everything before `next` of `chat` has been read.
 ///
-/// At the end of an ended chat it stays there until there is a next chat, and reading then goes on
-/// with that one. It means the same before and after a restart, and nothing in any other session.
+/// At the end of an ended chat it stays there until a next chat exists, and reading then continues
+/// with that one. It means the same before and after a restart, and is valid in no other session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Cursor {
     /// The session it belongs to.
@@ -27,12 +27,12 @@ pub struct Cursor {
     pub next: u32,
 }
 
-/// The first byte of an encoded cursor; another one is another format.
+/// The first byte of an encoded cursor, which names its format.
 const FORMAT: u8 = 1;
 const ENCODED_BYTES: usize = 1 + 16 + 4 + 4;
 
 impl Cursor {
-    /// Returns the position before everything.
+    /// Returns the position before the first event.
     #[must_use]
     pub fn start(session: SessionId) -> Self {
         Self { session, chat: 0, next: 0 }
@@ -96,29 +96,28 @@ impl Serialize for Cursor {
     }
 }
 
-/// A reader with a name and its own durable cursor. It moves when its reader acknowledges, and
-/// never by itself.
+/// A reader with a name and its own durable cursor. The cursor moves only when the reader
+/// acknowledges.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Consumer {
     /// Its name, unique within the session.
     pub name: String,
-    /// Where it stands.
+    /// Its position.
     pub cursor: Cursor,
     /// When it last moved.
     pub updated_at: UnixMillis,
 }
 
-/// Moves (or makes) a named consumer.
+/// Moves a named consumer, or creates it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SetCursor {
     /// The consumer's name.
     pub consumer: String,
-    /// Where it stands from now on. A position after the last event of the session is refused.
+    /// The new position. A position after the last event of the session is refused.
     pub cursor: Cursor,
 }
 
-/// Moves the default read position of one chat forward; a smaller `next` than it has leaves it
-/// where it is.
+/// Moves the default read position of one chat forward; a `next` below the current one is ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SetReadPosition {
     /// The session.

@@ -68,12 +68,12 @@ pub enum StoreError {
         /// Which one was asked for.
         id: String,
     },
-    /// A precondition does not hold: something else stands.
+    /// A precondition does not hold: the current record differs from what the caller expects.
     #[error("{message}")]
     Conflict {
-        /// The attempt, and why it lost.
+        /// The attempt, and why it was refused.
         message: String,
-        /// The record that stands, as JSON: a session, a chat, an approval, a run, a position.
+        /// The current record, as JSON: a session, a chat, an approval, a run, a position.
         standing: Value,
     },
     /// The request itself is wrong; the same one will fail again.
@@ -87,7 +87,7 @@ pub enum StoreError {
     Busy {
         /// Which limit.
         message: String,
-        /// When to try again.
+        /// How long to wait before trying again.
         retry_after: Duration,
     },
     /// The store cannot be written or read right now: disk full, an I/O error. It stays consistent
@@ -96,7 +96,7 @@ pub enum StoreError {
     Unavailable {
         /// The system's own message.
         message: String,
-        /// The error below, for the log.
+        /// The underlying error, for the log.
         #[source]
         source: Option<Arc<dyn Error + Send + Sync>>,
     },
@@ -117,7 +117,7 @@ pub enum StoreError {
         /// The newest version this build knows.
         known: i64,
     },
-    /// The file is a database, but none of ours. It was left as it is.
+    /// The file is a database, but not ours. It was left as it is.
     #[error("open the store: {message}; choose another data directory")]
     Foreign {
         /// A description of the file that was found.
@@ -139,8 +139,8 @@ pub enum StoreError {
         /// The failure.
         message: String,
     },
-    /// This server may not write it: its lease has run out or was ended, or what it writes to
-    /// belongs to another server.
+    /// This server may not write: its lease has run out or was ended, or the record belongs to
+    /// another server.
     #[error("{message}")]
     Fenced {
         /// The attempt, and the owner.
@@ -157,7 +157,7 @@ impl StoreError {
         Self::NotFound { what, id: id.to_string() }
     }
 
-    /// Makes a [`StoreError::Conflict`] that names the record that stands.
+    /// Makes a [`StoreError::Conflict`] that carries the current record.
     pub fn conflict(message: impl fmt::Display, standing: &impl Serialize) -> Self {
         Self::Conflict {
             message: message.to_string(),
@@ -180,7 +180,7 @@ impl StoreError {
         Self::Busy { message: message.to_string(), retry_after }
     }
 
-    /// Says whether the server must stop: it could otherwise promise data that the disk does not
+    /// Returns whether the server must stop: it could otherwise promise data that the disk does not
     /// hold.
     #[must_use]
     pub fn is_fatal(&self) -> bool {
@@ -188,11 +188,11 @@ impl StoreError {
     }
 }
 
-/// How long a caller waits before it asks again when the disk, not the load, stands in the way.
+/// How long a caller waits before it tries again when the disk, not the load, is the cause.
 const RETRY_UNAVAILABLE: Duration = Duration::from_secs(1);
 
 impl From<StoreError> for CallError {
-    /// Returns the error as a caller sees it; the log gets the sources.
+    /// Converts the error for a caller; the sources go to the log only.
     fn from(error: StoreError) -> Self {
         let message = error.to_string();
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
@@ -200,8 +200,8 @@ impl From<StoreError> for CallError {
             StoreError::NotFound { .. } => CallError::not_found(message),
             StoreError::Conflict { standing, .. } => {
                 let conflict = CallError::conflict(message);
-                // Ids mean the same everywhere. A record is the store's own: whoever answers a
-                // caller shows what stands in the wire's shape.
+                // Ids mean the same everywhere. A record has the store's own shape: the code that
+                // answers a caller converts it to the wire's shape.
                 if matches!(standing, Value::String(_) | Value::Array(_)) {
                     conflict.with_standing(standing)
                 } else {

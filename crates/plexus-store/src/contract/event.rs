@@ -14,7 +14,7 @@ use super::json::JsonText;
 use super::time::UnixMillis;
 
 /// The path and major version of the activation that owns streams and their events when a chat
-/// names no other. All data of the first stage have this owner.
+/// names no other. All data of the first releases have this owner.
 pub const FIRST_OWNER: (&str, u64) = ("claudecode", 1);
 
 /// The version of the handle format of every owner.
@@ -68,10 +68,10 @@ impl NewEvent {
         }
     }
 
-    /// Makes the row of an event that the store itself tells of.
+    /// Makes an event that the store itself reports.
     ///
     /// # Errors
-    /// When it cannot be JSON, which these types rule out.
+    /// When it cannot be represented as JSON, which these types rule out.
     pub(crate) fn of(event: &ChatEvent, timestamp: UnixMillis) -> Result<Self, StoreError> {
         Ok(Self { timestamp, ..Self::now(event.type_name(), JsonText::of(event)?) })
     }
@@ -144,16 +144,16 @@ pub struct EventPage {
     pub next: Cursor,
     /// Whether there are more right now.
     pub has_more: bool,
-    /// How the chat that `next` stands in stood when the page was read.
+    /// The status, when the page was read, of the chat that `next` is in.
     pub status: Option<ChatStatus>,
     /// How many events that chat had.
     pub total_events: u32,
-    /// Where `poll`'s default position stood in it.
+    /// The default read position of `poll` in that chat.
     pub read_position: u32,
 }
 
 impl EventPage {
-    /// The page of a position in a chat that has not begun.
+    /// Makes the page for a position in a chat that has not begun.
     pub(crate) fn before_any_chat(next: Cursor) -> Self {
         Self {
             events: Vec::new(),
@@ -168,8 +168,8 @@ impl EventPage {
 
 /// How much one read may return. Both bounds are cut to
 /// [`MAX_PAGE_EVENTS`](super::limits::MAX_PAGE_EVENTS) and
-/// [`MAX_PAGE_BYTES`](super::limits::MAX_PAGE_BYTES); a first event larger than the bytes comes
-/// alone.
+/// [`MAX_PAGE_BYTES`](super::limits::MAX_PAGE_BYTES). A first event that is larger than the byte
+/// limit is returned alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReadLimit {
     /// How many events.
@@ -179,7 +179,7 @@ pub struct ReadLimit {
 }
 
 impl ReadLimit {
-    /// At most `events` events, and the largest page in bytes.
+    /// Limits a read to `events` events, and to the largest page in bytes.
     #[must_use]
     pub fn events(events: usize) -> Self {
         Self { events, bytes: super::limits::MAX_PAGE_BYTES }
@@ -207,7 +207,7 @@ pub struct FeedEvent {
 pub struct FeedPage {
     /// The events.
     pub events: Vec<FeedEvent>,
-    /// Hand this back to continue after them.
+    /// The position to continue after them.
     pub after: u64,
     /// Whether there are more right now.
     pub has_more: bool,

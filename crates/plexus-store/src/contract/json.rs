@@ -1,8 +1,8 @@
 //! JSON that is stored as it was written: checked once on the way in, copied on the way out, never
 //! parsed in between.
 //!
-//! The check includes the keys that serde_json keeps for itself ([`refuse_private_keys`]): whoever
-//! reads a text as values reads what it says.
+//! The check also refuses keys that serde_json reserves for itself ([`refuse_private_keys`]), so
+//! that parsing a text into values never changes its meaning.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::error::StoreError;
 
-/// A JSON text. Cloning shares it; two are equal when their texts are.
+/// A JSON text. Cloning shares it; two are equal when their texts are equal.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct JsonText(Arc<str>);
 
@@ -24,7 +24,8 @@ impl JsonText {
     /// Serialises `value`.
     ///
     /// # Errors
-    /// `Invalid` when the value cannot be JSON (a map with keys that are not strings).
+    /// `Invalid` when the value cannot be represented as JSON (a map with keys that are not
+    /// strings).
     pub fn of(value: &impl Serialize) -> Result<Self, StoreError> {
         let write = || {
             let text = serde_json::to_string(value)?;
@@ -48,7 +49,7 @@ impl JsonText {
         Ok(Self(text))
     }
 
-    /// Takes a text that came out of the store, where only checked texts go in.
+    /// Takes a text from the store, which holds only checked texts.
     pub(crate) fn trusted(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
@@ -71,13 +72,13 @@ impl JsonText {
         self.0.len()
     }
 
-    /// Says whether the text is empty; JSON never is.
+    /// Returns whether the text is empty; JSON never is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Says whether it is an object.
+    /// Returns whether it is an object.
     #[must_use]
     pub fn is_object(&self) -> bool {
         self.0.trim_start().starts_with('{')
@@ -88,19 +89,19 @@ impl JsonText {
     /// # Errors
     /// `Invalid` when it has another shape.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, StoreError> {
-        // Looked at again: an earlier release may have stored it.
+        // Checked again, because an earlier release may have stored it unchecked.
         refuse_private_keys(&*self.0)
             .and_then(|()| serde_json::from_str(&self.0))
             .map_err(|error| StoreError::invalid(format_args!("read the stored JSON: {error}")))
     }
 
-    /// Returns it as a value; as a string with its text, if it cannot be read as values.
+    /// Returns it as a value; as a string of its text, if it cannot be parsed into values.
     #[must_use]
     pub fn to_value(&self) -> Value {
         self.read().unwrap_or_else(|_| Value::from(&*self.0))
     }
 
-    /// Returns it as raw JSON, to be put into an answer without another pass over its content.
+    /// Returns it as raw JSON, which goes into an answer without being parsed again.
     #[must_use]
     pub fn to_raw(&self) -> Box<RawValue> {
         RawValue::from_string(self.0.to_string()).unwrap_or_else(|_| RawValue::NULL.to_owned())

@@ -1,10 +1,9 @@
-//! Every bound of the store, with its reason. Reaching one is an ordinary answer (`invalid` or
-//! `busy`), never a surprise.
+//! Every bound of the store, with its reason. Reaching one is an ordinary error (`invalid` or
+//! `busy`).
 
 pub use plexus_wire::text::{MAX_FIELD_BYTES, MAX_NAME_BYTES, MAX_PROMPT_BYTES};
 
-/// How long the JSON of one event may be: one line of the CLI (16 MiB) and what translation adds to
-/// it.
+/// How long the JSON of one event may be: one line of the CLI (16 MiB) and what translation adds.
 pub const MAX_EVENT_BYTES: usize = 17 * 1024 * 1024;
 
 /// How many events one page holds at most.
@@ -16,8 +15,8 @@ pub const MAX_PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// How many records one page of anything else holds at most.
 pub const MAX_PAGE_ITEMS: usize = 1_000;
 
-/// How many changes one commit may hold: a page of events and what goes with it, far below what
-/// would hold others up.
+/// How many changes one commit may hold: a page of events and related changes, far below what would
+/// delay others.
 pub const MAX_CHANGES: usize = 4_096;
 
 /// How many events one [`AppendEvents`](super::AppendEvents) may hold.
@@ -41,15 +40,15 @@ pub const MAX_QUEUE_ENTRIES: usize = 8_192;
 /// How many bytes of change lists may wait for the writer.
 pub const MAX_QUEUE_BYTES: usize = 64 * 1024 * 1024;
 
-/// How many bytes one transaction takes before it commits: a group must not make its first caller
-/// wait for its last.
+/// How many bytes one transaction takes before it commits: the first caller of a group must not
+/// wait for the last.
 pub const MAX_GROUP_BYTES: usize = 4 * 1024 * 1024;
 
 /// How many nodes one answer of Arbor holds at most; longer paths are read in pages.
 pub const MAX_PATH_NODES: usize = 10_000;
 
-/// How many faults a check of the whole store tells of; a broken one would have one for every row.
+/// How many faults a check of the whole store reports; a broken store would have one for every row.
 pub(crate) const MAX_FAULTS: usize = 100;
 
-/// How many events one step of pruning touches, so that others are not held up for long.
+/// How many events one step of pruning touches, so that others are not delayed for long.
 pub(crate) const PRUNE_EVENTS: u64 = 2_000;

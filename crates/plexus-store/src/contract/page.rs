@@ -7,15 +7,15 @@ use std::str::FromStr;
 use super::error::StoreError;
 use super::limits::MAX_PAGE_ITEMS;
 
-/// How many records a page holds when nobody says.
+/// How many records a page holds by default.
 const DEFAULT_PAGE: usize = 100;
 
 /// Which page is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageRequest {
-    /// The position that the page before gave; `None` for the first page.
+    /// The position that the previous page returned; `None` for the first page.
     pub after: Option<PageToken>,
-    /// How many records at most; more than [`MAX_PAGE_ITEMS`] is taken as that.
+    /// How many records at most; capped at [`MAX_PAGE_ITEMS`].
     pub limit: usize,
 }
 
@@ -32,14 +32,15 @@ impl PageRequest {
         Self { after: None, limit }
     }
 
-    /// Asks for the record with this number, of a list that goes from the newest to the oldest. It
-    /// may be gone: then an older one comes.
+    /// Asks for the record with this number, in a list from newest to oldest. If it is gone, an
+    /// older one is returned.
     #[must_use]
     pub fn newest_from(number: u64) -> Self {
         Self { after: Some(PageToken(number.saturating_add(1))), limit: 1 }
     }
 
-    /// Asks for the page after this one, given where it ended; `None` when that was the last.
+    /// Returns the request for the page after this one, given where this one ended; `None` when it
+    /// was the last.
     #[must_use]
     pub fn then(self, next: Option<PageToken>) -> Option<Self> {
         next.map(|after| Self { after: Some(after), ..self })
@@ -61,7 +62,7 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// Makes a page of `limit` records out of up to one more, which only says that there is a next
+    /// Makes a page of `limit` records out of up to one more, which only shows that there is a next
     /// page.
     pub(crate) fn of(mut rows: Vec<(u64, T)>, limit: usize) -> Self {
         let next = if rows.len() > limit {

@@ -1,4 +1,4 @@
-//! Standing rules as they are stored. The meaning of a pattern is known to `loopback` alone.
+//! Standing rules as they are stored. Only `loopback` interprets patterns.
 
 use plexus_core::RuleId;
 pub use plexus_wire::{RuleDecision, RuleScope};
@@ -17,21 +17,21 @@ pub struct NewRule {
     pub decision: RuleDecision,
     /// Which calls it is about, in the CLI's notation.
     pub pattern: String,
-    /// Which sessions it holds for. They must exist.
+    /// Which sessions it applies to. They must exist.
     pub scope: RuleScope,
     /// Who made it.
     pub author: Owner,
-    /// The run with which it ends, for a session's rules. It must not have ended.
+    /// The run with which it ends, for a session's rules. That run must not have ended.
     pub ends_with: Option<RunKey>,
     /// When it ends.
     pub expires_at: Option<UnixMillis>,
-    /// How many decisions it may make.
+    /// How many decisions it may make; `None` for any number.
     pub uses: Option<u32>,
     /// Why it exists.
     pub reason: Option<String>,
-    /// Calls it must fit.
+    /// Calls that it must match.
     pub matches: Vec<String>,
-    /// Calls it must not fit.
+    /// Calls that it must not match.
     pub does_not_match: Vec<String>,
 }
 
@@ -54,26 +54,26 @@ impl StoredRule {
     }
 }
 
-/// Which rules go.
+/// Which rules are removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RemoveRules {
     /// This one; it must exist.
     One(RuleId),
     /// Those that end with this run; there may be none.
     EndingWith(RunKey),
-    /// Those whose time has passed or whose uses are used up.
+    /// Those that have expired or have no uses left.
     Spent {
-        /// The present.
+        /// The current time.
         now: UnixMillis,
     },
 }
 
-/// Counts one decision of a rule. Used up or expired is a conflict, so that the last use cannot be
-/// taken twice.
+/// Counts one decision of a rule. A rule that is used up or expired is a conflict, so that the last
+/// use cannot be taken twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UseRule {
     /// The rule.
     pub id: RuleId,
-    /// The present.
+    /// The current time.
     pub now: UnixMillis,
 }

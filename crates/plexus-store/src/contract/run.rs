@@ -1,4 +1,4 @@
-//! Runs: one process of the CLI each, with the position up to which its journal is in the store.
+//! Runs: one process of the CLI each, with the position up to which its journal is stored.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::json::JsonText;
 use super::session::Patch;
 use super::time::UnixMillis;
 
-/// Names a run: the `n`-th process of a session, which is also where its run directory lies.
+/// Names a run: the `n`-th process of a session. It also determines the run directory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 pub struct RunKey {
     /// The session.
@@ -31,7 +31,7 @@ impl fmt::Display for RunKey {
 pub struct JournalPosition {
     /// The number of the segment, counted from 1; 0 before the first.
     pub segment: u32,
-    /// The byte after the last line that is in the store.
+    /// The byte after the last line that is stored.
     pub offset: u64,
 }
 
@@ -48,11 +48,11 @@ pub struct RunRecord {
     pub launch: JsonText,
     /// Its process ids and start times, once it has them; an object.
     pub process: Option<JsonText>,
-    /// The state of translation, which lets it continue in the middle of a journal.
+    /// The state of translation, so that it can continue in the middle of a journal.
     pub translation: Option<JsonText>,
-    /// How far its journal is in the store.
+    /// How far its journal is stored.
     pub journal: JournalPosition,
-    /// Since when it waits for the next prompt; `None` while it works.
+    /// When it began to wait for the next prompt; `None` while it works.
     pub idle_since: Option<UnixMillis>,
     /// When it was created.
     pub started_at: UnixMillis,
@@ -62,14 +62,14 @@ pub struct RunRecord {
     pub exit: Option<JsonText>,
 }
 
-/// Creates a run. The session's [`next_run`](super::SessionRecord::next_run) says which number it
-/// gets. While a run of another server is open in this session it is a conflict that names that
-/// run: two processes must not go on with one conversation.
+/// Creates a run. The session's [`next_run`](super::SessionRecord::next_run) gives its number.
+/// While another server has a run open in this session, this is a conflict that names that run: two
+/// processes must not continue one conversation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CreateRun {
     /// The session.
     pub session: SessionId,
-    /// The number it must get; `None` takes the next. Any other than the next is a conflict.
+    /// The number it must get; `None` takes the next. Any number but the next is a conflict.
     pub expects_n: Option<u32>,
     /// The permission channel.
     pub channel: String,
@@ -77,7 +77,7 @@ pub struct CreateRun {
     pub launch: JsonText,
 }
 
-/// Changes a run that has not ended; fields with `Keep` stay.
+/// Changes a run that has not ended; fields with `Keep` are unchanged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UpdateRun {
     /// The run.
@@ -86,7 +86,7 @@ pub struct UpdateRun {
     pub process: Patch<JsonText>,
     /// The state of translation.
     pub translation: Patch<JsonText>,
-    /// Since when it is idle.
+    /// When it became idle.
     pub idle_since: Patch<UnixMillis>,
 }
 
@@ -98,16 +98,16 @@ impl UpdateRun {
     }
 }
 
-/// Moves a run's journal position. In one commit with the events of those lines, each line is
-/// stored exactly once: whoever expects another position than stands gets a conflict that names it,
-/// and stores nothing.
+/// Moves a run's journal position. In one commit with the events of those lines, it stores each
+/// line exactly once: a caller that expects another position than the current one gets a conflict
+/// that names it, and nothing is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SetJournalPosition {
     /// The run.
     pub run: RunKey,
-    /// Where it must stand.
+    /// The position it must have now.
     pub expects: JournalPosition,
-    /// Where it stands from now on; never before `expects`.
+    /// The new position; never before `expects`.
     pub to: JournalPosition,
 }
 

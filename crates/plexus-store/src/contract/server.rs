@@ -2,15 +2,14 @@
 //! in the commit itself.
 //!
 //! Operators call them nodes; here they are servers, because a node belongs to Arbor. A handle of
-//! the store that has committed a [`RegisterServer`] writes as that server from then on: nobody has
-//! to name the lease, so nobody can forget to.
+//! the store that has committed a [`RegisterServer`] writes as that server from then on. Callers do
+//! not name the lease, so they cannot forget to.
 //!
 //! - A run or chat that is begun through such a handle belongs to its server.
-//! - Whatever changes a run or chat that belongs to a server
-//!   ([`Store::commit`](super::Store::commit) lists it) is checked in the same transaction: the
-//!   handle must be that server, with the epoch that stands and a lease that has not run out by the
-//!   store's clock. Otherwise it is [`StoreError::Fenced`] and nothing
-//!   is stored.
+//! - Every change to a run or chat that belongs to a server
+//!   ([`Store::commit`](super::Store::commit) lists them) is checked in the same transaction: the
+//!   handle must be that server, with the current epoch and a lease that has not run out by the
+//!   store's clock. Otherwise it is [`StoreError::Fenced`] and nothing is stored.
 //! - Runs and chats without an owner are not checked: a store that only one server can open needs
 //!   no leases.
 
@@ -32,8 +31,8 @@ use super::json::JsonText;
 use super::run::{EndRun, RunKey};
 use super::time::UnixMillis;
 
-/// The right to write as a server. Every registration of a server makes a greater epoch, and those
-/// before it are fenced at once.
+/// The right to write as a server. Every registration of a server gets a greater epoch, and earlier
+/// ones are fenced at once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 pub struct Lease {
     /// The server.
@@ -43,20 +42,20 @@ pub struct Lease {
 }
 
 /// Registers a server, or registers it again after a restart: it keeps its runs and chats, unless
-/// they were taken over meanwhile.
+/// another server took them over meanwhile.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RegisterServer {
-    /// Which; the same at every start of the same server.
+    /// Its id; the same at every start of the same server.
     pub id: ServerId,
     /// Its name, for people.
     pub name: String,
-    /// Where the others reach it.
+    /// The address at which other servers reach it.
     pub url: String,
     /// How long it is trusted without a renewal.
     pub lease: Duration,
 }
 
-/// Renews a lease, which must stand and must not have run out: a late server registers again.
+/// Renews a lease, which must be current and must not have run out: a late server registers again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RenewLease {
     /// The lease.
@@ -65,16 +64,16 @@ pub struct RenewLease {
     pub lasts: Duration,
 }
 
-/// Takes over from a server whose lease has run out by the store's clock; any other is a conflict
-/// that names it.
+/// Takes over from a server whose lease has run out by the store's clock; any other lease is a
+/// conflict that names it.
 ///
 /// In one transaction: its epoch ends, its open runs end, their chats end `failed` with the reason
 /// as their last event, their pending approvals are cancelled, answers that were not delivered
-/// become void, the tokens and rules of the runs go. This is final: the server may register again,
-/// and finds nothing of it.
+/// become void, and the tokens and rules of the runs are removed. This is final: the server may
+/// register again, but does not get them back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TakeOver {
-    /// The server, in the epoch that was seen to be over.
+    /// The server, in the epoch that was seen to have expired.
     pub lease: Lease,
     /// Why, for the readers of its chats.
     pub reason: String,
@@ -102,17 +101,17 @@ pub struct Server {
     pub lease: Lease,
     /// Its name, for people.
     pub name: String,
-    /// Where the others reach it.
+    /// The address at which other servers reach it.
     pub url: String,
-    /// How it stands.
+    /// Its state.
     pub state: ServerState,
     /// How much of its lease is left, by the store's clock.
     pub lease_left: Duration,
     /// How long ago it registered or renewed, by the store's clock.
     pub heartbeat_age: Duration,
-    /// How many runs of it are open.
+    /// How many open runs it has.
     pub open_runs: u64,
-    /// How many chats of it are open.
+    /// How many open chats it has.
     pub open_chats: u64,
 }
 
@@ -120,7 +119,7 @@ impl TakeOver {
     /// Cancels a pending approval of the dead server.
     ///
     /// # Errors
-    /// When its event cannot be JSON.
+    /// When its event cannot be represented as JSON.
     pub(crate) fn cancel(&self, record: &ApprovalRecord) -> Result<DecideApproval, StoreError> {
         let message = Some(self.reason.clone());
         let resolved = ChatEvent::ApprovalResolved {
@@ -152,7 +151,7 @@ impl TakeOver {
     /// Ends a chat of the dead server.
     ///
     /// # Errors
-    /// When its event cannot be JSON.
+    /// When its event cannot be represented as JSON.
     pub(crate) fn end_chat(&self, session: SessionId, chat: u32) -> Result<EndChat, StoreError> {
         let failed = ChatEvent::Error { message: self.reason.clone() };
         let event = NewEvent::of(&failed, self.at)?;

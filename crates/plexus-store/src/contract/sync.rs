@@ -1,4 +1,4 @@
-//! The locks of the wakes. A test compiles `wake.rs` beside another `sync`, whose threads are
-//! scheduled in every order (`tests/shuttle_wakes.rs`).
+//! The locks of the wakes. A test compiles `wake.rs` with another `sync`, whose threads are
+//! scheduled in many orders (`tests/shuttle_wakes.rs`).
 
 pub(super) use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use plexus_wire::{Millis, Seconds};
 use serde::{Deserialize, Serialize};
 
-/// A moment, in milliseconds since 1970. Approvals show seconds on the wire; that conversion is the
-/// door's.
+/// A moment, in milliseconds since 1970. Approvals show seconds on the wire; doors do that
+/// conversion.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct UnixMillis(pub i64);
@@ -65,8 +65,8 @@ pub mod virtual_time {
         static NOW: Cell<Option<UnixMillis>> = const { Cell::new(None) };
     }
 
-    /// Has [`UnixMillis::now`] be this moment on this thread, until it is set again. Other threads,
-    /// the writer of a store among them, keep the system's clock.
+    /// Makes [`UnixMillis::now`] return this moment on this thread, until it is set again. Other
+    /// threads, such as the writer of a store, keep the system's clock.
     pub fn set(now: UnixMillis) {
         NOW.set(Some(now));
     }

@@ -30,11 +30,11 @@ impl std::fmt::Debug for TokenHash {
 pub struct Token {
     /// Its hash.
     pub hash: TokenHash,
-    /// Who calls with it. A session named here must exist, and the token goes with it.
+    /// The caller that uses it. A session named here must exist, and the token is removed with it.
     pub caller: Caller,
     /// The run with which it ends.
     pub run: Option<RunKey>,
-    /// When it ends. Reads return it all the same: the caller that authenticates compares.
+    /// When it expires. Reads return it even then: the code that authenticates compares.
     pub expires_at: Option<UnixMillis>,
 }
 
@@ -47,9 +47,9 @@ pub enum RevokeTokens {
     Run(RunKey),
     /// Those that stand for a session or its child.
     Session(SessionId),
-    /// Those whose time has passed.
+    /// Those that have expired.
     Expired {
-        /// The present.
+        /// The current time.
         now: UnixMillis,
     },
 }

@@ -1,9 +1,10 @@
-//! Wakes: after a commit, whoever waits for one of the things it changed hears a number, and reads
-//! for itself.
+//! Wakes: after a commit, each subscriber of something that it changed gets the commit's number,
+//! and reads for itself.
 //!
 //! Two orders close every race: the store commits, then wakes; a reader subscribes, then reads. A
-//! wake carries the commit number and never a payload; several may fall into one. Only those who
-//! wait for that very thing are woken, so one of 10,000 costs what one of 10 costs.
+//! wake carries the commit number and never a payload; several may be merged into one. Only
+//! subscribers of the changed topic are woken, so waking one of 10,000 costs as much as waking one
+//! of 10.
 
 use std::collections::HashMap;
 
@@ -13,10 +14,10 @@ use tokio::sync::watch;
 use super::approval::Owner;
 use super::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Something one can wait for.
+/// A topic that one can subscribe to.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Topic {
-    /// Anything of a session: its events, its chats, its approvals, its fields.
+    /// Anything of a session: its events, chats, approvals and fields.
     Session(SessionId),
     /// One approval.
     Approval(ApprovalId),
@@ -24,13 +25,13 @@ pub enum Topic {
     PendingOf(Owner),
     /// All pending approvals, and so the next deadline.
     Pending,
-    /// The outbox: an entry came.
+    /// The outbox: an entry was added.
     Outbox,
     /// Every commit.
     Commits,
 }
 
-/// A subscription to one topic. Dropping it ends it; nothing of it stays.
+/// A subscription to one topic. Dropping it removes it completely.
 #[derive(Debug)]
 #[must_use = "a wake that nobody holds wakes nobody"]
 pub struct Wake {
@@ -40,18 +41,18 @@ pub struct Wake {
 }
 
 impl Wake {
-    /// Waits until a commit after the last seen one changed the thing, and returns its number.
-    /// Dropping the future loses nothing.
+    /// Waits until a commit after the last seen one changed the topic, and returns its number.
+    /// Cancelling the future loses nothing.
     pub async fn changed(&mut self) -> u64 {
-        // The sender lives in the map for as long as this subscription does, so an error cannot
-        // happen; waiting is then the safe answer.
+        // The sender is in the map for as long as this subscription lives, so an error cannot
+        // happen. If it did, waiting would be the safe answer.
         if self.receiver.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
         *self.receiver.borrow_and_update()
     }
 
-    /// Says whether there was a commit after the last seen one.
+    /// Returns whether there was a commit after the last seen one.
     #[cfg(test)]
     pub(super) fn has_news(&self) -> bool {
         self.receiver.has_changed().unwrap_or(false)
@@ -91,7 +92,7 @@ impl Wakes {
         Wake { receiver: slot.sender.subscribe(), topic, wakes: self.clone() }
     }
 
-    /// Wakes those who wait for any of `topics`. Called after the commit, by the store alone.
+    /// Wakes the subscribers of all `topics`. Only the store calls this, after the commit.
     pub(crate) fn wake(&self, topics: impl IntoIterator<Item = Topic>, commit: u64) {
         let slots = self.slots();
         for topic in topics {
@@ -128,7 +129,7 @@ impl Wakes {
     }
 
     fn slots(&self) -> MutexGuard<'_, HashMap<Topic, Slot>> {
-        // Nothing inside can be half changed: each critical section is one map operation and a
+        // A panic cannot leave a half-made change: each critical section is one map operation and a
         // number.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

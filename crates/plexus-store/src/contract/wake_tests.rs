@@ -1,5 +1,5 @@
-//! What a wake does for one thread. For many see `tests/shuttle_wakes.rs`, which compiles `wake.rs`
-//! anew.
+//! Wakes with one thread. For many threads see `tests/shuttle_wakes.rs`, which compiles `wake.rs`
+//! again.
 
 use plexus_core::SessionId;
 

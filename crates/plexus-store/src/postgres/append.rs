@@ -1,9 +1,9 @@
-//! The short way: lists of nothing but events, journal positions and what a run remembers, which is
-//! nearly all that is ever written.
+//! The fast path: lists that hold only events, journal positions and updates of runs, which is
+//! nearly everything that is ever written.
 //!
-//! What stands is read for all lists at once, the lists are checked here, and what they bring is
-//! written with one statement for each table. A list that does not pass is left to the longer way,
-//! which says what is wrong with it.
+//! The current state is read for all lists at once, the lists are checked here, and their changes
+//! are written with one statement for each table. A list that does not pass is left to the slow
+//! path, which reports what is wrong with it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ use crate::queue::Job;
 use crate::tables::keys::EventKey;
 use crate::tables::sql::{self, int};
 
-/// Says whether a list can go the short way.
+/// Returns whether a list can take the fast path.
 pub(super) fn is_plain(changes: &[Change]) -> bool {
     changes.iter().all(|change| {
         matches!(
@@ -56,22 +56,22 @@ pub(super) struct Batch {
     chats: HashMap<(SessionId, u32), ChatState>,
     runs: HashMap<RunKey, RunState>,
     events: Vec<(EventKey, NewEvent)>,
-    /// Chat, first seq, count, and of which list of the group.
+    /// Chat, first seq, count, and the list's number in the group.
     batches: Vec<(i64, u32, u32, u64)>,
-    // Prepared before anything is written: what is sent after the writes, the commit, must not
+    // Prepared before anything is written: the commit is sent right after the writes and must not
     // overtake them.
     insert: Statement,
     update: Statement,
 }
 
-/// What appending to chats needs to know. A key that stands for nothing is not among the rows.
+/// Reads the state of chats that appending needs. An unknown key yields no row.
 const CHATS: &str = "SELECT k.uuid, k.number, c.id, c.session, c.status = 0, c.server,
         (SELECT max(e.id) FROM chat_events e WHERE e.id >= c.id << 32 AND e.id < (c.id + 1) << 32)
     FROM unnest($1::uuid[], $2::int8[]) AS k (uuid, number)
     JOIN sessions s ON s.uuid = k.uuid AND s.deleted_at IS NULL
     JOIN chat_streams c ON c.session = s.id AND c.number = k.number";
 
-/// The same for runs.
+/// Reads the same for runs.
 const RUNS: &str = "SELECT k.uuid, k.n, r.id, r.ended_at IS NULL, r.server, r.segment, r.\"offset\"
     FROM unnest($1::uuid[], $2::int8[]) AS k (uuid, n)
     JOIN sessions s ON s.uuid = k.uuid AND s.deleted_at IS NULL
@@ -87,7 +87,7 @@ const UPDATE: &str = "UPDATE runs r SET segment = u.segment, \"offset\" = u.at,
     WHERE r.id = u.id";
 
 impl Batch {
-    /// Reads what stands for these lists, under locks that were taken before.
+    /// Reads the current state for these lists, under locks that were taken before.
     pub(super) async fn read(conn: &Conn, jobs: &[Job]) -> Result<Self, StoreError> {
         let (mut chats, mut runs) = (BTreeSet::new(), BTreeSet::new());
         for change in jobs.iter().flat_map(|job| &job.changes) {
@@ -143,8 +143,8 @@ impl Batch {
         })
     }
 
-    /// Takes one list, as the `nth` of the group; `None` when it does not pass, and then nothing of
-    /// it is taken.
+    /// Applies one list, as the `nth` of the group. Returns `None` when it does not pass; then
+    /// nothing of it is applied.
     pub(super) fn apply(
         &mut self,
         changes: &[Change],
@@ -218,23 +218,23 @@ impl Batch {
         Some(run)
     }
 
-    /// Returns which events came: chat, first seq, count, and of which list.
+    /// Returns the appended events: chat, first seq, count, and the list's number.
     pub(super) fn batches(&self) -> Vec<(i64, u32, u32, u64)> {
         self.batches.clone()
     }
 
-    /// Returns the rows of sessions that changed, and in which list last.
+    /// Returns the rows of changed sessions, each with the number of the list that changed it.
     pub(super) fn touched(&self) -> Vec<(i64, u64)> {
         let sessions: HashMap<i64, i64> =
             self.chats.values().map(|chat| (chat.row, chat.session)).collect();
-        // In the order of the lists, so whoever collects them keeps the last.
+        // In the order of the lists, so that a map built from them keeps the last.
         self.batches
             .iter()
             .filter_map(|(chat, _, _, nth)| Some((*sessions.get(chat)?, *nth)))
             .collect()
     }
 
-    /// Writes everything that was taken. The first poll sends all of it.
+    /// Writes all applied changes. The first poll sends all of them.
     pub(super) async fn write(self, conn: &Conn) -> Result<(), StoreError> {
         let events = async {
             if self.events.is_empty() {
@@ -277,19 +277,19 @@ impl Batch {
     }
 }
 
-/// What stood before a list, for one that does not pass.
+/// The state before a list, to undo one that does not pass.
 #[derive(Default)]
 struct Undo {
     chats: HashMap<(SessionId, u32), ChatState>,
     runs: HashMap<RunKey, RunState>,
 }
 
-/// Says whether a handle with this lease, which stands, may write to what this server owns.
+/// Returns whether a handle with this valid lease may write to a record of this owner.
 fn may_write(owner: Option<ServerId>, lease: Option<Lease>) -> bool {
     owner.is_none_or(|owner| lease.is_some_and(|lease| lease.server == owner))
 }
 
-/// A later patch of the same field wins.
+/// Merges a patch: a later patch of the same field wins.
 fn patch<T: Clone>(standing: &mut Patch<T>, new: &Patch<T>) {
     match new {
         Patch::Keep => {}

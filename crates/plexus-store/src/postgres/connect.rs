@@ -1,5 +1,4 @@
-//! Connections: how one is made, what every one of them is told first, and how long anybody waits
-//! for one.
+//! Connections: how one is made and set up, and how long callers wait for one.
 
 use std::time::Duration;
 
@@ -16,24 +15,24 @@ use super::sql::{Conn, store_error, text_of};
 use super::tls::{self, Encryption};
 use crate::contract::StoreError;
 
-/// The schema that holds our tables, apart from what else the database is used for.
+/// The schema of our tables, which keeps them apart from other uses of the database.
 pub(super) const SCHEMA: &str = "plexus";
 
-/// How a URL begins.
+/// The schemes that a URL may have.
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 
-/// How long making a connection may take, with its TLS: a database that is there answers at once.
+/// How long making a connection may take, TLS included: a healthy database answers at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// After how long without an answer the kernel gives a connection up, so that a machine that
+/// How long the kernel waits for an answer before it drops a connection, so that a machine that
 /// vanished is noticed.
 const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many notifications wait to be looked at. More than that, and everybody is told to look.
+/// How many notifications may be queued. Beyond that, all subscribers are woken.
 const NOTIFICATIONS: usize = 1_024;
 
-/// What every connection is told: where the tables are, to give up instead of holding others up,
-/// and not to say "done" before it is on disk.
+/// The settings of every connection: where the tables are, timeouts so that it does not delay
+/// others, and no acknowledgement before the data is on disk.
 const SETUP: &str = "SET search_path = plexus; SET lock_timeout = '8s'; SET statement_timeout = \
     '30s';
     SET idle_in_transaction_session_timeout = '20s'; SET tcp_user_timeout = '10s'; SET \
@@ -46,12 +45,12 @@ const SETUP: &str = "SET search_path = plexus; SET lock_timeout = '8s'; SET stat
 #[derive(Clone)]
 pub(super) struct Connector {
     config: Config,
-    /// What encrypts each of them; nothing when the URL does not ask for it.
+    /// Encrypts each of them; `None` when the URL does not ask for it.
     encryption: Option<MakeRustlsConnect>,
 }
 
 impl std::fmt::Debug for Connector {
-    /// Without the password.
+    /// Leaves out the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connector")
             .field("hosts", &self.config.get_hosts())
@@ -62,8 +61,8 @@ impl std::fmt::Debug for Connector {
 }
 
 impl Connector {
-    /// Reads a URL (`postgres://user:password@host:port/database`). Nothing of it is in the error
-    /// but what it says about encryption: it holds a password.
+    /// Parses a URL (`postgres://user:password@host:port/database`). Errors quote nothing of it
+    /// except its encryption settings, because it holds a password.
     pub(super) fn new(url: &str) -> Result<Self, StoreError> {
         let none = || {
             StoreError::invalid(
@@ -71,14 +70,14 @@ impl Connector {
                  postgres://user:password@host:port/database",
             )
         };
-        // The parser takes another notation too, in which encryption would be asked for in another
+        // The parser also accepts another notation, in which encryption is requested in another
         // way.
         if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
             return Err(none());
         }
         let (url, encryption) = tls::read(url)?;
         let mut config: Config = url.parse().map_err(|_| none())?;
-        // Never what the parser takes when nothing was said: that leaves it to the server.
+        // Set explicitly: the parser's default leaves encryption to the server.
         config.ssl_mode(match encryption {
             Encryption::Off => SslMode::Disable,
             Encryption::Verified { .. } => SslMode::Require,
@@ -90,17 +89,17 @@ impl Connector {
         Ok(Self { config, encryption: encryption.connector()? })
     }
 
-    /// Tells whether its connections are encrypted.
+    /// Returns whether its connections are encrypted.
     pub(super) fn encrypted(&self) -> bool {
         self.encryption.is_some()
     }
 
-    /// Makes a connection and a task that carries what it says.
+    /// Makes a connection and a task that drives it.
     pub(super) async fn connect(&self) -> Result<Conn, StoreError> {
         self.open(None).await
     }
 
-    /// Makes a connection whose notifications come out of a queue; the queue ends with the
+    /// Makes a connection whose notifications go into a queue; the queue closes with the
     /// connection.
     pub(super) async fn connect_listening(
         &self,
@@ -130,7 +129,7 @@ impl Connector {
             }
             _ => None,
         });
-        // Without it, what is left of this connection could not be found again.
+        // Without the process, the remains of this connection could not be found after it is lost.
         let (pid, process) = process.ok_or_else(|| StoreError::Unavailable {
             message: "the database does not say which process serves us".to_owned(),
             source: None,
@@ -139,7 +138,7 @@ impl Connector {
     }
 }
 
-/// Starts the task that carries what a connection says, for as long as its client is there.
+/// Starts the task that drives a connection for as long as its client exists.
 fn carried<T>(
     (client, mut connection): (Client, Connection<Socket, T>),
     told: Option<mpsc::Sender<Heard>>,
@@ -167,20 +166,20 @@ where
     client
 }
 
-/// What a listening connection heard.
+/// What arrived on a listening connection.
 #[derive(Debug)]
 pub(super) enum Heard {
     /// A notification.
     Note(Notification),
-    /// More than the queue holds.
+    /// More notifications than the queue holds; some were dropped.
     TooMuch,
 }
 
 async fn tell(told: &mpsc::Sender<Heard>, note: Notification) {
     match told.try_send(Heard::Note(note)) {
         Ok(()) => {}
-        // The reader is behind. It is told so as soon as there is room; nothing else is read from
-        // this connection meanwhile.
+        // The reader lags. It is told so as soon as there is room; meanwhile nothing else is read
+        // from this connection.
         Err(mpsc::error::TrySendError::Full(_)) => drop(told.send(Heard::TooMuch).await),
         Err(mpsc::error::TrySendError::Closed(_)) => {}
     }

@@ -1,8 +1,8 @@
-//! Listening: notes of other servers' commits become wakes here.
+//! Turns notifications of other servers' commits into wakes.
 //!
-//! On a connection of its own. A note that was missed costs a look at most a second later, never
-//! data: notes are numbered, so a gap is seen, and the newest commit is looked at now and then in
-//! case nothing comes at all.
+//! The listener has its own connection. A missed notification costs a delay of at most a second,
+//! never data: notifications are numbered, so a gap is seen. The listener also polls the newest
+//! commit in case no notification arrives at all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -17,11 +17,11 @@ use super::sql::Conn;
 use crate::contract::{StoreError, Wakes};
 use crate::tables::sessions;
 
-/// How often the newest commit is looked at. What was seen at one look and has not been heard of at
-/// the next was missed: twice this is under a second.
+/// How often the newest commit is polled. A commit that one poll sees and no notification announces
+/// before the next one was missed: twice this interval is under a second.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 
-/// How long a look may take before the connection is taken for dead.
+/// How long a poll may take before the connection is considered dead.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The pauses between attempts to connect.
@@ -32,17 +32,17 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 pub(super) struct Listener {
     pub(super) connector: Connector,
     pub(super) wakes: Wakes,
-    /// The process that serves our own writer, which wakes by itself.
+    /// The backend process of our own writer, which wakes subscribers by itself.
     pub(super) writer: Arc<AtomicI32>,
-    /// The newest commit that was heard of.
+    /// The newest commit that is known here.
     pub(super) heard: Arc<AtomicU64>,
-    /// Told once, when it listens for the first time.
+    /// Signals once that listening has begun.
     pub(super) ready: Option<oneshot::Sender<()>>,
     pub(super) shutdown: watch::Receiver<bool>,
 }
 
 impl Listener {
-    /// Listens until the store is closed, through lost connections.
+    /// Listens until the store is closed, and reconnects when the connection is lost.
     pub(super) async fn run(mut self) {
         let mut pause = FIRST_PAUSE;
         while !*self.shutdown.borrow() {
@@ -67,11 +67,11 @@ impl Listener {
     async fn listen(&mut self) -> Result<(), StoreError> {
         let (conn, mut notes) = self.connector.connect_listening().await?;
         conn.batch("LISTEN plexus").await?;
-        // Whatever was committed while nobody listened.
+        // Covers commits made while the listener was not connected.
         let mut last = look(&conn).await?;
         self.everybody(last);
         if let Some(ready) = self.ready.take() {
-            // Whoever opened the store may have left.
+            // The caller that opens the store may have gone.
             let _gone = ready.send(());
         }
         let mut seen = last;
@@ -93,7 +93,7 @@ impl Listener {
         }
     }
 
-    /// Wakes whom a note concerns. Returns the newest commit that was heard of.
+    /// Wakes the subscribers that a notification names. Returns the newest known commit.
     fn heard(&self, last: u64, heard: Heard) -> u64 {
         let Heard::Note(raw) = heard else {
             self.everybody(last + 1);
@@ -103,8 +103,8 @@ impl Listener {
             self.everybody(last + 1);
             return last;
         };
-        // Notes come in the order of the commits. One that was committed before we asked for the
-        // newest may still come, and is old.
+        // Notifications come in commit order. One that was committed before we asked for the newest
+        // may still arrive, and is old.
         if note.commit <= last {
             return last;
         }

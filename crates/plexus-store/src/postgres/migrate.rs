@@ -1,5 +1,5 @@
-//! Migrations: forward only, all in one transaction that holds a lock of its own, so that servers
-//! that start together wait for each other.
+//! Migrations: forward only, all in one transaction that holds its own lock, so that servers that
+//! start together wait for each other.
 
 use super::connect::SCHEMA;
 use super::sql::Conn;
@@ -7,11 +7,10 @@ use crate::contract::StoreError;
 use crate::tables::schema::Dialect;
 use crate::tables::sql::{Sql as _, params};
 
-/// The advisory lock of whoever migrates: a number that nobody else in this database is likely to
-/// use.
+/// The advisory lock for migrating: a number that nothing else in this database is likely to use.
 const LOCK: i64 = 0x706c_6578_7573; // "plexus"
 
-/// Takes the database to the newest version, making our schema when it is not there.
+/// Migrates the database to the newest version, and creates our schema when it is missing.
 pub(super) async fn migrate(conn: &Conn) -> Result<(), StoreError> {
     conn.batch("BEGIN").await?;
     match in_transaction(conn).await {
@@ -24,7 +23,7 @@ pub(super) async fn migrate(conn: &Conn) -> Result<(), StoreError> {
 }
 
 async fn in_transaction(conn: &Conn) -> Result<(), StoreError> {
-    // Another server may take its time with a large step; whoever waits for it is not in a hurry.
+    // Another server may take long for a large migration; waiting for it is not urgent.
     conn.batch("SET LOCAL lock_timeout = '10min'; SET LOCAL statement_timeout = 0").await?;
     conn.any("SELECT 1 FROM pg_advisory_xact_lock(?1)", params![LOCK]).await?;
     let found = version(conn).await?;
@@ -39,7 +38,7 @@ async fn in_transaction(conn: &Conn) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Returns the version that stands; 0 for one that was made just now.
+/// Returns the current version; 0 for a new schema.
 async fn version(conn: &Conn) -> Result<i64, StoreError> {
     if !conn.any("SELECT 1 FROM pg_namespace WHERE nspname = ?1", params![SCHEMA]).await? {
         conn.batch(&format!("CREATE SCHEMA {SCHEMA}")).await?;

@@ -2,14 +2,14 @@
 //!
 //! In reading order:
 //! - this file: opening and closing.
-//! - `tls`, `connect`, `migrate`: how the connection is encrypted and made, and how an empty
-//!   database becomes ours.
+//! - `tls`, `connect`, `migrate`: how connections are encrypted and made, and how an empty database
+//!   gets our schema.
 //! - `sql`: PostgreSQL as the [tables](crate::tables) see it.
-//! - `writer`, `locks`, `append`: how changes get in, beside those of other servers.
-//! - `notes`, `listen`: how one server hears of another's commits.
-//! - `readers`: how changes are read.
+//! - `writer`, `locks`, `append`: how changes are written, concurrently with other servers.
+//! - `notes`, `listen`: how a server learns of another's commits.
+//! - `readers`: how reads run.
 //! - `store`: the [`Store`](crate::contract::Store) trait over all of them.
-//! - `import`: what a SQLite store held.
+//! - `import`: takes over the content of a SQLite store.
 
 mod append;
 mod connect;
@@ -42,61 +42,61 @@ use crate::queue::Queue;
 use crate::tables::sql::{Sql as _, params};
 use crate::tables::store::Handle;
 
-/// What a PostgreSQL store is opened with.
+/// The options of a PostgreSQL store.
 #[derive(Clone)]
 pub struct PostgresOptions {
     /// The database: `postgres://user:password@host:port/database`, with `?sslmode=verify-full` for
-    /// an encrypted way to it, and `&sslrootcert=FILE` where the machine does not know the
-    /// authority that signed its certificate. It is never printed.
+    /// an encrypted connection, and `&sslrootcert=FILE` where the machine does not know the
+    /// authority that signed the database's certificate. It is never printed.
     pub url: String,
-    /// How many reads run at once, each on a connection. The writer and the listener have one each
-    /// besides.
+    /// How many reads run at once, each on its own connection. The writer and the listener each
+    /// have one more.
     pub readers: usize,
 }
 
-/// Reads that run at once when nobody says: a third of what a database of 100 connections gives to
-/// each of two servers.
+/// The default number of concurrent reads: two servers with this many take about a third of the 100
+/// connections that a database allows by default.
 const DEFAULT_READERS: usize = 16;
 
 impl PostgresOptions {
-    /// The store in the database of this URL.
+    /// Makes options for the store in the database of this URL.
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into(), readers: DEFAULT_READERS }
     }
 }
 
 impl std::fmt::Debug for PostgresOptions {
-    /// Without the URL, which holds a password.
+    /// Leaves out the URL, which holds a password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PostgresOptions").field("readers", &self.readers).finish_non_exhaustive()
     }
 }
 
-/// How long rows of handles that were not closed are kept. Far longer than any of them could ask
-/// for its own again.
+/// How long rows of handles that were not closed are kept: far longer than any handle could still
+/// ask for its own.
 const KEEP_WRITERS: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// How long closing waits for what was accepted, should the database be away.
+/// How long closing waits for accepted changes when the database is away.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
 
-/// A store in a PostgreSQL database. See [`Store`](crate::contract::Store) for what it promises.
+/// A store in a PostgreSQL database. See [`Store`](crate::contract::Store) for its guarantees.
 #[derive(Debug)]
 pub struct PostgresStore {
     queue: Arc<Queue<Infallible>>,
     readers: Readers,
     handle: Handle,
-    /// The newest commit that the listener has heard of.
+    /// The newest commit that the listener knows.
     heard: Arc<AtomicU64>,
     shutdown: watch::Sender<bool>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl PostgresStore {
-    /// Opens the store, making its tables when they are not there. Servers that open it together
+    /// Opens the store, and creates its tables when they are missing. Servers that open it together
     /// wait for each other.
     ///
     /// # Errors
-    /// `Invalid` for a URL that is none, or whose authorities cannot be read; `Newer` or `Foreign`
+    /// `Invalid` for a malformed URL, or one whose authorities cannot be read; `Newer` or `Foreign`
     /// for a schema that is not ours to open, which is left as it is; `Unavailable` when the
     /// database cannot be reached or refuses.
     pub async fn open(options: &PostgresOptions) -> Result<Self, StoreError> {
@@ -132,22 +132,23 @@ impl PostgresStore {
             remains: None,
             down_since: None,
         };
-        // A subscriber must hear of what other servers commit from the first moment on.
+        // A subscriber must be told of other servers' commits from the first moment on.
         listening.await.map_err(|_| StoreError::Closed)?;
         let writer = Mutex::new(Some(tokio::spawn(writer.run())));
         let readers = Readers::new(connector, options.readers);
         Ok(Self { queue, readers, handle, heard, shutdown, writer })
     }
 
-    /// Returns the newest commit that this handle has heard of by listening, its own included. How
-    /// far it is behind [`newest_commit`](crate::contract::Store::newest_commit) is the lag of
+    /// Returns the newest commit that this handle knows of by listening, its own included. Its
+    /// distance from [`newest_commit`](crate::contract::Store::newest_commit) is the lag of
     /// notifications.
     #[must_use]
     pub fn heard(&self) -> u64 {
         self.heard.load(Ordering::Relaxed)
     }
 
-    /// Tells whether the way to the database is encrypted, and the database the one that was meant.
+    /// Returns whether the connections to the database are encrypted, with its certificate
+    /// verified.
     #[must_use]
     pub fn encrypted(&self) -> bool {
         self.readers.encrypted()
@@ -159,7 +160,7 @@ impl PostgresStore {
 }
 
 impl Drop for PostgresStore {
-    /// What was accepted is still written, by the writer's task. `close` waits for it.
+    /// Accepted changes are still written, by the writer's task. `close` waits for it.
     fn drop(&mut self) {
         self.queue.close();
         self.shutdown.send_replace(true);

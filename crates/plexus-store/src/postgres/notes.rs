@@ -1,18 +1,19 @@
-//! Notifications: one for each group, with the commits it made and whom they concern. The rows are
-//! the truth; a note only says where to look.
+//! Notifications: one for each group, with its commits and the topics that they changed. The rows
+//! are authoritative; a notification only says where to look.
 
 use plexus_core::{ApprovalId, SessionId};
 use uuid::Uuid;
 
 use crate::contract::{Owner, Topic};
 
-/// What fits: PostgreSQL's own bound is 8,000 bytes, and two numbers stand before the topics.
+/// The longest list of topics: PostgreSQL's own limit is 8,000 bytes, and two numbers precede the
+/// topics.
 const MAX_BYTES: usize = 7_900;
 
-/// Says "look everywhere".
+/// Stands for all topics.
 const EVERYTHING: &str = "*";
 
-/// Writes topics down; too many of them become "look everywhere".
+/// Writes topics as text; when they are too many, as [`EVERYTHING`].
 pub(super) fn write<'t>(topics: impl Iterator<Item = &'t Topic>) -> String {
     let mut words = std::collections::BTreeSet::new();
     let mut bytes = 0;
@@ -24,7 +25,7 @@ pub(super) fn write<'t>(topics: impl Iterator<Item = &'t Topic>) -> String {
             Topic::PendingOf(Owner::Operator) => "o".to_owned(),
             Topic::Pending => "p".to_owned(),
             Topic::Outbox => "x".to_owned(),
-            // Every note says it.
+            // Every notification implies it.
             Topic::Commits => continue,
         };
         let length = word.len() + 1;
@@ -38,18 +39,18 @@ pub(super) fn write<'t>(topics: impl Iterator<Item = &'t Topic>) -> String {
     words.into_iter().collect::<Vec<_>>().join(" ")
 }
 
-/// What a note says.
+/// The content of a notification.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Note {
-    /// The commit before the first one it tells of.
+    /// The commit before the first one it announces.
     pub(super) after: u64,
-    /// The last one it tells of.
+    /// The last commit it announces.
     pub(super) commit: u64,
-    /// Whom it concerns; `None` for everybody.
+    /// The topics that changed; `None` for all.
     pub(super) topics: Option<Vec<Topic>>,
 }
 
-/// Reads a note. One that cannot be read concerns everybody.
+/// Reads a notification. One that cannot be read concerns all topics.
 pub(super) fn read(text: &str) -> Option<Note> {
     let mut words = text.split(' ').filter(|word| !word.is_empty());
     let (after, commit) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);

@@ -10,14 +10,14 @@ use super::connect::Connector;
 use super::sql::{Class, Conn, classify};
 use crate::contract::StoreError;
 
-/// How long a read may take before its connection is taken for dead.
+/// How long a read may take before its connection is considered dead.
 pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long anybody waits for a database that is away before it is told so: a restart takes
+/// How long a caller waits for a database that is away before it gets an error: a restart takes
 /// seconds.
 pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
-/// How long it waits between two attempts.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The pool.
@@ -29,18 +29,18 @@ pub(super) struct Readers {
     size: u32,
 }
 
-/// A connection in the middle of a read. Dropped before the end, it goes back all the same: its
-/// answers are thrown away in order.
+/// A connection in the middle of a read. When it is dropped early, the connection still goes back
+/// to the pool: unread answers are discarded in order.
 #[derive(Debug)]
 pub(super) struct Reading {
     conn: Option<Conn>,
     idle: Arc<Mutex<Vec<Conn>>>,
-    /// Given back last, after the connection.
+    /// Released last, after the connection.
     _permit: OwnedSemaphorePermit,
 }
 
 impl Readers {
-    /// Makes a pool of at most `size` connections, made as they are needed.
+    /// Makes a pool of at most `size` connections, which are opened when needed.
     pub(super) fn new(connector: Connector, size: usize) -> Self {
         let size = u32::try_from(size.max(1)).unwrap_or(1);
         Self {
@@ -51,7 +51,7 @@ impl Readers {
         }
     }
 
-    /// Tells whether its connections are encrypted.
+    /// Returns whether its connections are encrypted.
     pub(super) fn encrypted(&self) -> bool {
         self.connector.encrypted()
     }
@@ -63,7 +63,7 @@ impl Readers {
         Ok(reading)
     }
 
-    /// Takes a connection for something that brings its own transaction.
+    /// Takes a connection for work that begins its own transaction.
     pub(super) async fn take(&self) -> Result<Reading, StoreError> {
         let permit =
             Arc::clone(&self.permits).acquire_owned().await.map_err(|_| StoreError::Closed)?;
@@ -81,7 +81,7 @@ impl Readers {
         Ok(Reading { conn: Some(conn), idle: Arc::clone(&self.idle), _permit: permit })
     }
 
-    /// Takes no more reads, waits for those that run, and closes the connections.
+    /// Accepts no more reads, waits for running ones, and closes the connections.
     pub(super) async fn close(&self) {
         let all = self.permits.acquire_many(self.size).await;
         self.permits.close();
@@ -96,7 +96,7 @@ impl Reading {
         self.conn.as_ref().ok_or(StoreError::Closed)
     }
 
-    /// Throws the connection away.
+    /// Drops the connection instead of returning it to the pool.
     pub(super) fn discard(mut self) {
         self.conn = None;
     }
@@ -111,7 +111,7 @@ impl Drop for Reading {
     }
 }
 
-/// How a read that may be tried again fares.
+/// The deadline of a read that may be retried.
 #[derive(Debug)]
 pub(super) struct Tries {
     until: Instant,
@@ -122,8 +122,8 @@ impl Tries {
         Self { until: Instant::now() + PATIENCE }
     }
 
-    /// Waits before the next attempt, if the error is one that may pass and there is time left;
-    /// otherwise gives the error back.
+    /// Waits before the next attempt, if the error may pass and there is time left; otherwise
+    /// returns the error.
     pub(super) async fn again(&self, error: StoreError) -> Result<(), StoreError> {
         let may_pass = matches!(classify(&error), Class::Lost | Class::Again);
         if !may_pass || Instant::now() >= self.until {

@@ -1,4 +1,5 @@
-//! PostgreSQL as the tables see it, with its errors turned into ours in one place.
+//! Implements the SQL interface of the tables for PostgreSQL, and maps its errors to ours in one
+//! place.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,7 +18,7 @@ use crate::contract::{NewEvent, StoreError, UnixMillis, refusal};
 use crate::tables::keys::EventKey;
 use crate::tables::sql::{self, Cells, Param, Sql, params};
 
-/// Values for a statement that only this engine has; they may be arrays.
+/// Parameters of a statement that only this engine has; they may be arrays.
 pub(super) type Values<'p> = &'p [&'p (dyn ToSql + Sync)];
 
 /// The database's clock, in milliseconds since 1970.
@@ -31,12 +32,13 @@ pub(super) use now;
 /// A connection with its prepared statements.
 pub(super) struct Conn {
     client: Client,
-    /// The process that serves it, which identifies its notifications.
+    /// The backend process that serves it, which identifies its notifications.
     pub(super) pid: i32,
-    /// The process and its start time, which identify it after the connection was lost: process ids
-    /// are used again.
+    /// The backend process and its start time, which identify it after the connection was lost:
+    /// process ids are reused.
     pub(super) process: String,
-    /// By their text. There are only as many as the code has, so the map needs no bound.
+    /// Prepared statements by their text. The code has a fixed number of them, so the map needs no
+    /// bound.
     statements: Mutex<HashMap<String, Statement>>,
 }
 
@@ -55,10 +57,10 @@ impl Conn {
         self.client.is_closed()
     }
 
-    /// Sends statements without parameters and does not wait: the next request follows
-    /// them, and fails when they fail.
+    /// Sends statements without parameters and does not wait. The next request follows them, and
+    /// fails if they fail.
     pub(super) fn send(&self, sql: &str) {
-        // The first poll sends; the answer to a dropped request is thrown away by the connection.
+        // The first poll sends; the connection discards the answer to a dropped request.
         let _answer = self.client.batch_execute(sql).now_or_never();
     }
 
@@ -77,7 +79,7 @@ impl Conn {
         statement
     }
 
-    /// Returns a statement of this engine's own, prepared at its first use.
+    /// Returns a statement that only this engine has, prepared at its first use.
     pub(super) async fn statement(&self, sql: &str) -> Result<Statement, StoreError> {
         if let Some(statement) = self.known(sql) {
             return Ok(statement);
@@ -86,8 +88,8 @@ impl Conn {
         Ok(self.remember(sql, statement))
     }
 
-    /// Returns a statement of the tables, prepared at its first use: with the placeholders of this
-    /// engine, and with the type of every parameter, so that it needs no casts.
+    /// Returns a statement of the tables, prepared at its first use: with this engine's
+    /// placeholders, and with the type of every parameter, so that it needs no casts.
     async fn table_statement(
         &self,
         sql: &str,
@@ -102,7 +104,7 @@ impl Conn {
         Ok(self.remember(sql, statement))
     }
 
-    /// Runs a prepared statement and returns how many rows it changed: the first poll sends it.
+    /// Runs a prepared statement and returns how many rows it changed. The first poll sends it.
     pub(super) async fn execute(
         &self,
         statement: &Statement,
@@ -111,7 +113,7 @@ impl Conn {
         self.client.execute(statement, values).await.map_err(store_error)
     }
 
-    /// Returns all rows of a prepared statement: the first poll sends it.
+    /// Returns all rows of a prepared statement. The first poll sends it.
     pub(super) async fn query(
         &self,
         statement: &Statement,
@@ -135,7 +137,7 @@ fn type_of(param: &Param<'_>) -> Type {
 pub(super) const INSERT_EVENTS: &str = "INSERT INTO chat_events (id, uuid, created_at, type, body)
     SELECT * FROM unnest($1::int8[], $2::uuid[], $3::int8[], $4::text[], $5::text[])";
 
-/// Appends events by [`INSERT_EVENTS`]: the first poll sends it.
+/// Appends events with [`INSERT_EVENTS`]. The first poll sends them.
 pub(super) async fn insert_events<'e>(
     conn: &Conn,
     insert: &Statement,
@@ -180,7 +182,8 @@ impl Sql for Conn {
         self.run(sql, params).await.map(drop)
     }
 
-    /// The database's: the servers' own clocks may differ, and none of them decides about a lease.
+    /// Reads the database's clock: the servers' own clocks may differ, and none of them decides
+    /// about a lease.
     async fn clock(&self) -> Result<UnixMillis, StoreError> {
         let now = self.one(concat!("SELECT ", now!()), params![], |row| row.get(0)).await?;
         now.ok_or_else(|| StoreError::Corrupt { message: "the database has no clock".to_owned() })
@@ -200,10 +203,10 @@ impl Sql for Conn {
 
 // What a failure means.
 
-/// How long a caller waits that lost to others again and again.
+/// How long a caller waits that repeatedly lost to others.
 pub(super) const RETRY_BUSY: Duration = Duration::from_millis(50);
 
-/// Says what a failure of PostgreSQL means for the caller.
+/// Converts a failure of PostgreSQL into the error for the caller.
 pub(super) fn store_error(error: Error) -> StoreError {
     let Some(state) = error.code().cloned() else {
         return StoreError::Unavailable { message: text_of(&error), source: Some(Arc::new(error)) };
@@ -211,13 +214,13 @@ pub(super) fn store_error(error: Error) -> StoreError {
     match state.code() {
         "23505" | "23503" => refusal::id_taken(),
         "22021" => StoreError::invalid("store a text that PostgreSQL cannot hold"),
-        // Our own tables are not as we made them.
+        // Our own tables are not as we created them.
         "42P01" | "42703" | "42804" | "42883" => StoreError::Corrupt { message: text_of(&error) },
         _ => StoreError::Unavailable { message: text_of(&error), source: Some(Arc::new(error)) },
     }
 }
 
-/// The words of an error. Neither the URL nor the password is in them.
+/// Returns the text of an error, which contains neither the URL nor the password.
 pub(super) fn text_of(error: &Error) -> String {
     match (error.as_db_error(), std::error::Error::source(error)) {
         (Some(db), _) => format!("the database says: {} ({})", db.message(), db.code().code()),
@@ -226,20 +229,20 @@ pub(super) fn text_of(error: &Error) -> String {
     }
 }
 
-/// What to do about an error.
+/// How to react to an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
-    /// The list is refused; the others go on.
+    /// The list is refused; the others continue.
     Refusal,
-    /// Others were in the way: the whole transaction once more.
+    /// Other transactions interfered: retry the whole transaction.
     Again,
-    /// The connection is of no use any more: the whole transaction once more, on another one.
+    /// The connection is unusable: retry the whole transaction on another one.
     Lost,
     /// The database cannot write right now.
     Broken,
 }
 
-/// Says what to do about an error.
+/// Classifies an error by how to react to it.
 pub(super) fn classify(error: &StoreError) -> Class {
     let source = match error {
         StoreError::NotFound { .. }
@@ -261,7 +264,7 @@ pub(super) fn classify(error: &StoreError) -> Class {
     let Some(state) = error.code() else {
         let io =
             std::error::Error::source(error).is_some_and(|source| source.is::<std::io::Error>());
-        // Otherwise it is our own doing, such as a value of another type than the column: another
+        // Otherwise it is our own mistake, such as a value of another type than the column: another
         // connection changes nothing.
         return if io || error.is_closed() || error.to_string().starts_with("timeout") {
             Class::Lost
@@ -270,10 +273,10 @@ pub(super) fn classify(error: &StoreError) -> Class {
         };
     };
     match state.code() {
-        // Serialization failure, deadlock, a lock that was not free in time, and what follows them
-        // in the same transaction.
+        // Serialization failure, deadlock, a lock that was not free in time, and errors that follow
+        // them in the same transaction.
         "40001" | "40P01" | "55P03" | "25P02" => Class::Again,
-        // Killed, shut down, starting, or no longer the one that may write.
+        // Killed, shut down, starting, or no longer the primary.
         "57P01" | "57P02" | "57P03" | "57P05" | "25P03" | "25006" => Class::Lost,
         code if code.starts_with("08") => Class::Lost,
         _ if *state == SqlState::TOO_MANY_CONNECTIONS => Class::Lost,
@@ -306,7 +309,7 @@ impl ToSql for Param<'_> {
     to_sql_checked!();
 }
 
-/// Returns a text that PostgreSQL takes: it holds every character but NUL.
+/// Returns a text that PostgreSQL accepts: its texts may hold every character but NUL.
 fn without_nul(text: &str) -> Cow<'_, str> {
     if text.contains('\0') {
         Cow::Owned(text.replace('\0', "\u{FFFD}"))
@@ -317,7 +320,7 @@ fn without_nul(text: &str) -> Cow<'_, str> {
 
 // What comes out.
 
-/// Reads a column. One of another type than we write means that somebody else changed the tables.
+/// Reads a column. Another type than we write means that another program changed the tables.
 fn get<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Result<Option<T>, StoreError> {
     row.try_get(column).map_err(|error| StoreError::Corrupt { message: text_of(&error) })
 }

@@ -1,4 +1,5 @@
-//! The contract over a database: each read in one snapshot, and again when its connection is lost.
+//! Implements the contract over a database: each read runs in one snapshot, and is retried when its
+//! connection is lost.
 
 use std::path::Path;
 
@@ -12,8 +13,8 @@ fn unavailable(message: String) -> StoreError {
     StoreError::Unavailable { message, source: None }
 }
 
-/// Reads in one snapshot. A connection that was lost is no answer: the read is done again on
-/// another one, within bounds.
+/// Runs a read in one snapshot. When its connection is lost, the read is retried on another one,
+/// within bounds.
 macro_rules! read {
     ($self:ident, $conn:ident => $work:expr) => {{
         let tries = Tries::new();

@@ -1,9 +1,10 @@
-//! Encryption of the way to the database, as the URL's `sslmode` and `sslrootcert` ask for it.
+//! Encryption of the connection to the database, as the URL's `sslmode` and `sslrootcert` ask for
+//! it.
 //!
-//! There are two ways and nothing in between: none, or TLS with a certificate that was checked, for
-//! the host that the URL names. Words that mean less in other clients are refused where they leave
-//! it to the server whether there is any (`prefer`, `allow`), or whom it comes from (`verify-ca`);
-//! `require` means here what `verify-full` does.
+//! There are two modes and nothing in between: none, or TLS with a verified certificate for the
+//! host that the URL names. Modes with weaker guarantees are refused: `prefer` and `allow` leave
+//! encryption to the server, and `verify-ca` does not check the host. `require` means the same as
+//! `verify-full` here.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -17,27 +18,26 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::sql::{store_error, text_of};
 use crate::contract::StoreError;
 
-/// What other clients call the authorities of the machine.
+/// The value of `sslrootcert` that other clients use for the authorities of the machine.
 const OF_THE_MACHINE: &str = "system";
 
-/// What a URL says about encryption.
+/// What a URL asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Encryption {
-    /// None: `sslmode=disable`, or nothing was said.
+    /// None: `sslmode=disable`, or no `sslmode`.
     Off,
-    /// To the host that is named, and to nobody else.
+    /// TLS, verified for the host in the URL.
     Verified {
-        /// The authorities that are believed about it (`sslrootcert`); without it those of the
-        /// machine.
+        /// The file of trusted authorities (`sslrootcert`); `None` for those of the machine.
         authorities: Option<PathBuf>,
     },
 }
 
-/// Takes what is about encryption out of a URL, and returns the rest with what it said. In an error
-/// is nothing else of the URL: it holds a password.
+/// Splits a URL into its encryption settings and the rest. Errors quote nothing else of the URL,
+/// because it holds a password.
 pub(super) fn read(url: &str) -> Result<(String, Encryption), StoreError> {
-    // Where the parser behind us begins to look too: a password that is not encoded may hold a
-    // question mark.
+    // The parser that gets the rest starts to search here too: a password that is not encoded may
+    // hold a question mark.
     let behind_password = url.find('@').unwrap_or(0);
     let Some(at) = url[behind_password..].find('?').map(|at| at + behind_password) else {
         return Ok((url.to_owned(), Encryption::Off));
@@ -67,7 +67,7 @@ pub(super) fn read(url: &str) -> Result<(String, Encryption), StoreError> {
     Ok((format!("{}{query}", &url[..at]), encryption(mode.as_deref(), authorities.as_deref())?))
 }
 
-/// What both words together say.
+/// Combines both settings.
 fn encryption(mode: Option<&str>, authorities: Option<&str>) -> Result<Encryption, StoreError> {
     match (mode, authorities) {
         (None | Some("disable"), None) => Ok(Encryption::Off),
@@ -103,14 +103,14 @@ fn decoded(text: &str) -> Result<Cow<'_, str>, StoreError> {
 fn once<'u>(slot: &mut Option<Cow<'u, str>>, value: Cow<'u, str>) -> Result<(), StoreError> {
     match slot.replace(value) {
         None => Ok(()),
-        // Which of them would count differs between clients.
+        // Clients differ in which of the two counts.
         Some(_) => Err(wrong("sslmode and sslrootcert are said once at most")),
     }
 }
 
 impl Encryption {
-    /// Returns what makes the encrypted part of a connection; nothing when there is none. The
-    /// authorities are read now, and not again.
+    /// Returns the connector for TLS; `None` when there is no encryption. The authorities are read
+    /// once, by this call.
     pub(super) fn connector(&self) -> Result<Option<MakeRustlsConnect>, StoreError> {
         match self {
             Self::Off => Ok(None),
@@ -124,8 +124,8 @@ impl Encryption {
     }
 }
 
-/// Says what it means that no connection was made, and the next step when encryption was in the
-/// way.
+/// Converts a failure to connect into the error for the caller, with the next step when encryption
+/// was the cause.
 pub(super) fn refusal(error: Error) -> StoreError {
     match next_step(&error) {
         Some(next) => StoreError::Unavailable {
@@ -141,7 +141,7 @@ fn next_step(error: &Error) -> Option<&'static str> {
     let of_tls = source.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     match of_tls.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidCertificate(problem)) => Some(match problem {
-            // The second when the authority has the name of another one.
+            // `BadSignature` occurs when the authority has the same name as another one.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
                 "name the file with the authority that signed the database's certificate as \
                  sslrootcert in its URL"
@@ -156,7 +156,7 @@ fn next_step(error: &Error) -> Option<&'static str> {
             }
         }),
         Some(_) => None,
-        // The library tells this in words alone.
+        // The library reports this only as text.
         None => source.to_string().contains("does not support TLS").then_some(
             "turn it on there (ssl = on in postgresql.conf); sslmode=disable in the URL goes \
              without, where nobody can read along",

@@ -1,4 +1,4 @@
-//! Checking and copying a whole file, as only SQLite can.
+//! Checks and copies a whole file, with SQLite's own functions.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -14,7 +14,7 @@ use crate::contract::StoreError;
 use crate::contract::limits::MAX_FAULTS;
 use crate::tables::sql::{Sql as _, params, ready};
 
-/// Returns what SQLite itself finds wrong with a file.
+/// Returns the faults that SQLite itself finds in a file.
 pub(super) fn integrity(conn: &Connection) -> Result<Vec<String>, StoreError> {
     let check = format!("PRAGMA integrity_check({MAX_FAULTS})");
     let mut faults: Vec<String> = ready(conn.all(&check, params![], |row| row.get(0)))?;
@@ -61,8 +61,8 @@ pub(super) fn backup(conn: &Connection, to: &Path) -> Result<(), StoreError> {
 fn copy(conn: &Connection, partial: &Path) -> Result<(), StoreError> {
     let mut target = Connection::open(partial).map_err(store_error)?;
     {
-        // All pages in one step: a snapshot that later commits cannot restart. Readers block
-        // nobody, however long they take.
+        // All pages in one step: later commits cannot restart the copy of a snapshot. It blocks
+        // nobody, however long it takes.
         let backup = Backup::new(conn, &mut target).map_err(store_error)?;
         backup.run_to_completion(i32::MAX, Duration::ZERO, None).map_err(store_error)?;
     }

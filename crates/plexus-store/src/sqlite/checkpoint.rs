@@ -1,5 +1,5 @@
-//! Checkpoints: moving the log into the database, on a thread of its own, so that no commit waits
-//! for it.
+//! Checkpoints: move the log into the database on a separate thread, so that no commit waits for
+//! it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -15,11 +15,11 @@ use crate::contract::StoreError;
 /// After how many written bytes (as counted at the queue) a checkpoint is worth its flushes.
 const CHECKPOINT_BYTES: usize = 2 * 1024 * 1024;
 
-/// A log of more pages than this (64 MiB, of 4 KiB each) is started over by the writer itself:
-/// under unbroken load a passive checkpoint never finds the moment for it.
+/// The writer itself restarts a log of more pages than this (64 MiB, of 4 KiB each): under
+/// continuous load a passive checkpoint never gets the chance.
 const MAX_LOG_PAGES: u64 = 16 * 1024;
 
-/// The writer's end: says when there is something to move.
+/// The writer's end: requests checkpoints.
 pub(super) struct Checkpointer {
     signal: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -27,18 +27,18 @@ pub(super) struct Checkpointer {
     log: Arc<Log>,
 }
 
-/// What the thread and the writer know together of the log.
+/// The state of the log that the thread and the writer share.
 #[derive(Default)]
 struct Log {
-    /// The pages that were in it at the newest checkpoint.
+    /// How many pages it had at the newest checkpoint.
     pages: AtomicU64,
-    /// Held during a checkpoint. Without it SQLite would let the second one wait in pauses that
-    /// are longer than most checkpoints.
+    /// Held during a checkpoint. Otherwise SQLite would make the second one wait in pauses that are
+    /// longer than most checkpoints.
     turn: Mutex<()>,
 }
 
 impl Checkpointer {
-    /// Starts the thread, with a connection of its own.
+    /// Starts the thread, with its own connection.
     pub(super) fn start(conn: Connection, health: Arc<Health>) -> Result<Self, StoreError> {
         let (signal, wanted) = sync_channel(1);
         let log = Arc::new(Log::default());
@@ -53,7 +53,7 @@ impl Checkpointer {
         Ok(Self { signal: Some(signal), thread: Some(thread), written: 0, log })
     }
 
-    /// Notes a commit, and asks for a checkpoint when enough has come together.
+    /// Counts the bytes of a commit, and requests a checkpoint when there are enough.
     pub(super) fn wrote(&mut self, bytes: usize, conn: &Connection, health: &Health) {
         self.written += bytes;
         if self.written < CHECKPOINT_BYTES {
@@ -61,8 +61,8 @@ impl Checkpointer {
         }
         self.written = 0;
         if self.log.pages.load(Ordering::Relaxed) > MAX_LOG_PAGES {
-            // The thread has moved all but the newest part, so this is quickly done. The file keeps
-            // its length: writing over it is cheaper than letting it grow again.
+            // The thread has moved all but the newest part, so this is quick. The file keeps its
+            // length: overwriting it is cheaper than growing it again.
             self.log.checkpoint(conn, "RESTART", health);
             self.log.pages.store(0, Ordering::Relaxed);
             return;
@@ -99,10 +99,10 @@ impl Log {
         let moved = conn
             .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get::<_, i64>(1));
         match moved.map_err(store_error) {
-            // A store in memory has no log, and says -1.
+            // A store in memory has no log, and reports -1.
             Ok(pages) => self.pages.store(u64::try_from(pages).unwrap_or(0), Ordering::Relaxed),
-            // Failing is no harm by itself: the log keeps everything, and the next one tries again.
-            // Only a failed flush is the end.
+            // A failure alone does no harm: the log keeps everything, and the next checkpoint tries
+            // again. Only a failed flush is fatal.
             Err(error) => {
                 health.note(&error);
                 tracing::warn!(%error, mode, "a checkpoint failed");

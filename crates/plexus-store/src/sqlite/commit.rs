@@ -1,7 +1,7 @@
-//! Group commit: lists of changes that wait go into one transaction, and one refused list leaves
-//! the others alone.
+//! Group commit: all waiting change lists go into one transaction, and one refused list leaves the
+//! others alone.
 //!
-//! Answers and wakes follow the commit; a refusal too, because it may quote what another list of
+//! Answers and wakes follow the commit. So do refusals, because they may quote what another list of
 //! the same group has just written.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ pub(crate) struct Committer {
     pub(super) conn: Connection,
     /// The number of the newest commit.
     pub(super) commits: u64,
-    /// The lease that stood when the newest group was committed.
+    /// The lease when the newest group was committed.
     lease: Arc<Mutex<Option<Lease>>>,
     wakes: Wakes,
 }
@@ -36,17 +36,17 @@ pub(crate) struct Written {
     topics: Vec<Topic>,
 }
 
-/// A group of lists after its transaction, before anybody is told.
+/// A group of lists after its transaction, before its callers are answered.
 pub(crate) struct Group {
     replies: Vec<Reply>,
-    /// What became of each list, in the order of `replies`; or why nothing of the group is written.
+    /// The result of each list, in the order of `replies`; or why nothing of the group is written.
     pub(crate) result: Result<Vec<Result<Written, StoreError>>, StoreError>,
 }
 
 /// A group that is applied, before its commit.
 struct Applied {
     lists: Vec<Result<Written, StoreError>>,
-    /// The number of the newest commit, with the group.
+    /// The number of the newest commit, this group included.
     commits: u64,
     /// How many events the group appended.
     events: u64,
@@ -54,14 +54,14 @@ struct Applied {
 }
 
 impl Committer {
-    /// Makes the one that writes what `handle` promises.
+    /// Makes the committer for `handle`.
     pub(crate) fn new(conn: Connection, handle: &Handle) -> Result<Self, StoreError> {
         let commits = ready(sessions::newest_commit(&conn))?;
         let (lease, wakes) = (Arc::clone(&handle.lease), handle.wakes.clone());
         Ok(Self { conn, commits, lease, wakes })
     }
 
-    /// Returns the connection, for work in a transaction of its own.
+    /// Returns the connection, for work in its own transaction.
     pub(crate) fn conn(&self) -> &Connection {
         &self.conn
     }
@@ -76,7 +76,7 @@ impl Committer {
         Group { replies: jobs.into_iter().map(|job| job.reply).collect(), result }
     }
 
-    /// Wakes, then answers.
+    /// Wakes subscribers, then answers callers.
     pub(crate) fn answer(&self, group: Group) {
         let lists = match group.result {
             Ok(lists) => lists,
@@ -101,7 +101,7 @@ impl Committer {
         }
     }
 
-    /// Applies and commits a group, or takes all of it back.
+    /// Applies and commits a group, or rolls all of it back.
     fn transact(&self, jobs: &[Job]) -> Result<Applied, StoreError> {
         let result = self.apply(jobs, false).and_then(|applied| {
             if applied.commits > self.commits {
@@ -117,9 +117,9 @@ impl Committer {
 
     /// Begins a transaction and applies the lists, so that a refused one leaves the others alone.
     ///
-    /// In a savepoint SQLite copies every page before a list changes it, and nearly no list is
+    /// In a savepoint SQLite copies every page before a list changes it, and hardly any list is
     /// refused after it has changed something. So a group has no savepoints until that happens;
-    /// then it begins anew, each list in one.
+    /// then it starts again, with a savepoint for each list.
     fn apply(&self, jobs: &[Job], savepoints: bool) -> Result<Applied, StoreError> {
         let standing = self.begin()?;
         let lists = Vec::with_capacity(jobs.len());
@@ -141,7 +141,7 @@ impl Committer {
                 Err(error) if ends_transaction(&error) => return Err(error),
                 Err(error) => {
                     let undone = savepoints || self.conn.total_changes() == before;
-                    // A list that is alone goes with its transaction.
+                    // A list that is alone is undone with its transaction.
                     if !undone && jobs.len() > 1 {
                         self.rollback()?;
                         return self.apply(jobs, true);
@@ -154,7 +154,7 @@ impl Committer {
         Ok(group)
     }
 
-    /// Begins the transaction. Returns the lease it is written under, and whether that stands.
+    /// Begins the transaction. Returns its lease, and whether that is valid.
     fn begin(&self) -> Result<Standing, StoreError> {
         execute(&self.conn, "BEGIN IMMEDIATE")?;
         let lease = *self.lease.lock().unwrap_or_else(PoisonError::into_inner);
@@ -198,7 +198,7 @@ impl Committer {
     }
 }
 
-/// Applies one list, and writes what carries the number of its commit.
+/// Applies one list, and writes the rows that carry the number of its commit.
 fn apply_list(
     tx: &mut Tx<'_, Connection>,
     changes: &[Change],
@@ -217,7 +217,7 @@ fn apply_list(
     Ok(outcomes)
 }
 
-/// Runs `work` in a transaction of its own.
+/// Runs `work` in its own transaction.
 pub(crate) fn in_transaction<T>(
     conn: &Connection,
     work: impl FnOnce(&Connection) -> Result<T, StoreError>,
@@ -230,7 +230,7 @@ pub(crate) fn in_transaction<T>(
     result
 }
 
-/// Runs `apply` so that a refusal takes back what it wrote.
+/// Runs `apply` in a savepoint, which undoes its writes when it is refused.
 fn in_savepoint<T>(
     conn: &Connection,
     apply: impl FnOnce() -> Result<T, StoreError>,
@@ -254,7 +254,7 @@ pub(super) fn execute(conn: &Connection, sql: &str) -> Result<(), StoreError> {
 }
 
 fn tell(reply: Reply, result: Result<Committed, StoreError>) {
-    // A caller that left has no use for its answer; the changes stand all the same.
+    // A caller that has gone needs no answer; the changes remain.
     let _gone = reply.send(result);
 }
 

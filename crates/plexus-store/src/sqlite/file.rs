@@ -1,5 +1,5 @@
-//! What may be opened: a file of ours, of a version we know, on a disk of this machine. Everything
-//! here only looks.
+//! Decides what may be opened: a file of ours, of a version we know, on a disk of this machine.
+//! Nothing here writes.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -9,11 +9,10 @@ use std::sync::Arc;
 use crate::contract::StoreError;
 use crate::tables::schema::Dialect;
 
-/// "PLXS", in the header of every database of ours, so that nobody mistakes another program's file
-/// for one.
+/// "PLXS", in the header of every database of ours, which tells it from files of other programs.
 pub(super) const APPLICATION_ID: i32 = 0x504c_5853;
 
-/// What lies at the database's path.
+/// What exists at the database's path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Existing {
     /// Nothing yet.
@@ -30,8 +29,8 @@ pub(super) fn io_error(what: &str, path: &Path, error: std::io::Error) -> StoreE
     }
 }
 
-/// Reads the header of the file at `path` by hand: opening it with SQLite could already write
-/// beside it.
+/// Reads the header of the file at `path` directly, because opening it with SQLite could already
+/// create files beside it.
 pub(super) fn inspect(path: &Path) -> Result<Existing, StoreError> {
     let mut file = match File::open(path) {
         Ok(file) => file,
@@ -70,8 +69,8 @@ pub(super) fn inspect(path: &Path) -> Result<Existing, StoreError> {
         1 => 65_536,
         size => u64::from(size),
     };
-    // With a log beside it the header may be older than the log; SQLite sorts that out. Without one
-    // it says how long the file is.
+    // With a log beside it the header may be older than the log; SQLite resolves that. Without one
+    // the header gives the length of the file.
     let has_log = wal_path(path).metadata().is_ok_and(|log| log.len() > 0);
     if !has_log && number(24) == number(92) && length < u64::from(number(28)) * page {
         return Err(StoreError::Corrupt {
@@ -81,7 +80,7 @@ pub(super) fn inspect(path: &Path) -> Result<Existing, StoreError> {
     Ok(Existing::Ours)
 }
 
-/// Refuses a version from the future.
+/// Refuses a version that this build does not know yet.
 pub(super) fn check_version(found: i64) -> Result<(), StoreError> {
     let known = Dialect::Sqlite.newest();
     if found > known { Err(StoreError::Newer { found, known }) } else { Ok(()) }
@@ -94,8 +93,8 @@ pub(super) fn wal_path(path: &Path) -> std::path::PathBuf {
     name.into()
 }
 
-/// File systems on which neither locks nor shared memory can be trusted, by the number the kernel
-/// gives them.
+/// File systems on which neither locks nor shared memory can be trusted, by the kernel's magic
+/// number.
 const NETWORK: &[(u32, &str)] = &[
     (0x0000_6969, "NFS"),
     (0x0000_517b, "SMB"),
@@ -127,7 +126,7 @@ pub(super) fn refuse_network(dir: &Path) -> Result<(), StoreError> {
 
 /// Returns the name of a network file system, if this number is one.
 fn network_name(kind: i64) -> Option<&'static str> {
-    // The kernel's number is 32 bits wide; some platforms widen it with the sign.
+    // The kernel's number is 32 bits wide; some platforms sign-extend it.
     let kind = u32::try_from(kind & 0xffff_ffff).unwrap_or(0);
     NETWORK.iter().find(|(number, _)| *number == kind).map(|(_, name)| *name)
 }

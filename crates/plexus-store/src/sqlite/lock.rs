@@ -1,4 +1,4 @@
-//! The lock that keeps a second server out of a data directory, and says who holds it.
+//! The lock that keeps a second server out of a data directory, and names its holder.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -16,18 +16,18 @@ pub(super) struct Lock {
     _file: File,
 }
 
-/// No process id is longer; whatever else is in the file is not read.
+/// How much of the file is read: no process id is longer.
 const MAX_HOLDER_BYTES: u64 = 32;
 
-/// How long a lock may still be held by nobody: a server that is being killed, or a process that is
-/// just being started, has a copy of the descriptor for a moment after its owner let go.
+/// How long a lock may outlive its owner: a server that is being killed, or a process that is just
+/// being started, has a copy of the descriptor for a moment after the owner released it.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// How often it is tried meanwhile.
+/// How often the lock is tried meanwhile.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 impl Lock {
-    /// Takes the lock at `path`, or says who has it.
+    /// Takes the lock at `path`, or returns an error that names the holder.
     pub(super) fn take(path: &Path) -> Result<Self, StoreError> {
         let mut file = OpenOptions::new()
             .read(true)
@@ -55,7 +55,7 @@ impl Lock {
             file.seek(SeekFrom::Start(0))?;
             writeln!(file, "{}", std::process::id())
         };
-        // The lock is the flock; the number is a courtesy. On a full disk it may be missing.
+        // The flock is the lock; the number only informs. On a full disk it may be missing.
         if let Err(error) = write(&mut file) {
             tracing::warn!(%error, "could not write the process id into the lock file");
         }

@@ -1,4 +1,4 @@
-//! Migrations: forward only, each step in one transaction together with the version it leads to.
+//! Migrations: forward only, each step in one transaction together with its new version number.
 
 use rusqlite::Connection;
 
@@ -12,7 +12,7 @@ pub(super) fn version(conn: &Connection) -> Result<i64, StoreError> {
     conn.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(store_error)
 }
 
-/// Takes an open database to the newest version. Returns whether anything was to do.
+/// Migrates an open database to the newest version. Returns whether there was anything to do.
 pub(super) fn migrate(conn: &Connection) -> Result<bool, StoreError> {
     let found = version(conn)?;
     check_version(found)?;

@@ -1,12 +1,13 @@
-//! The SQLite engine: one file, one writer thread, readers apart.
+//! The SQLite engine: one file, one writer thread, and separate readers.
 //!
 //! In reading order:
 //! - this file: opening and closing.
-//! - `file`, `lock`, `migrate`: what may be opened, by whom, and how an old file becomes a new one.
+//! - `file`, `lock`, `migrate`: what may be opened, by which process, and how an old file is
+//!   upgraded.
 //! - `sql`: SQLite as the [tables](crate::tables) see it.
-//! - `writer`, `commit`, `checkpoint`: how changes get in; `presence`: whether they will be found
-//!   again.
-//! - `readers`: how they are read.
+//! - `writer`, `commit`, `checkpoint`: how changes are written; `presence`: checks that the files
+//!   are still at their paths.
+//! - `readers`: how reads run.
 //! - `backup`: checking and copying the file.
 //! - `store`: the [`Store`](crate::contract::Store) trait over all of them.
 
@@ -51,49 +52,50 @@ pub const LOCK_FILE: &str = "plexus.lock";
 /// How the store treats the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// Every commit is flushed before anyone hears of it: it survives power loss.
+    /// Every commit is flushed before it is acknowledged: it survives power loss.
     #[default]
     Full,
-    /// Commits survive the death of the process, but power loss may take the last ones. The file
+    /// Commits survive the death of the process, but power loss may lose the last ones. The file
     /// stays consistent.
     Normal,
 }
 
-/// What a SQLite store is opened with.
+/// The options of a SQLite store.
 #[derive(Clone, Debug)]
 pub struct SqliteOptions {
-    /// The data directory; made (0700) when it is not there.
+    /// The data directory; created (0700) when it is missing.
     pub dir: PathBuf,
     /// How the store treats the disk.
     pub sync: Durability,
     /// How many reads run at once. Each has a connection and its cache of up to 8 MiB.
     pub readers: usize,
-    /// How many pages of 4 KiB the database may have, for tests of a full disk; `None` for as many
-    /// as there is room.
+    /// How many pages of 4 KiB the database may have, for tests of a full disk; `None` for no
+    /// limit.
     pub max_pages: Option<u32>,
 }
 
-/// How many statements the writer keeps prepared: all that it has.
+/// How many statements the writer keeps prepared: all of its statements.
 const WRITER_STATEMENTS: usize = 256;
 
-/// The pages that the writer keeps. It looks at few (the ends of trees and indexes), and the system
-/// keeps the others; more would count as memory of every session that was ever written.
+/// The size of the writer's page cache. The writer reads few pages (the ends of trees and indexes),
+/// and the system caches the others; more would count as memory of every session that was ever
+/// written.
 const WRITER_CACHE_KIB: u32 = 8 * 1024;
 
-/// Reads that run at once when nobody says: enough that one slow reader holds nobody up.
+/// The default number of concurrent reads: enough that one slow reader delays nobody.
 const DEFAULT_READERS: usize = 4;
 
 impl SqliteOptions {
-    /// A store in `dir`, flushed at every commit.
+    /// Makes options for a store in `dir`, flushed at every commit.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into(), sync: Durability::Full, readers: DEFAULT_READERS, max_pages: None }
     }
 }
 
-/// Work of the store's own on the writer's connection, in a transaction of its own.
+/// A task of the store itself on the writer's connection, in its own transaction.
 type Task = Box<dyn FnOnce(&Connection) + Send>;
 
-/// A store in one SQLite file. See [`Store`](crate::contract::Store) for what it promises.
+/// A store in one SQLite file. See [`Store`](crate::contract::Store) for its guarantees.
 #[derive(Debug)]
 pub struct SqliteStore {
     path: PathBuf,
@@ -106,7 +108,7 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the store, making it when it is not there. Blocks for as long as the disk takes.
+    /// Opens the store, and creates it when it is missing. Blocks for as long as the disk takes.
     ///
     /// # Errors
     /// `Locked` while another server has it open; `Newer`, `Foreign` or `Corrupt` for a file that
@@ -165,8 +167,8 @@ impl SqliteStore {
 }
 
 impl Drop for SqliteStore {
-    /// What was accepted is still written, on the writer's thread; the lock is free when that is
-    /// done. `close` waits for it.
+    /// Accepted changes are still written, on the writer's thread, which then releases the lock.
+    /// `close` waits for that.
     fn drop(&mut self) {
         self.queue.close();
     }
@@ -196,7 +198,7 @@ fn open_writer(
     options: &SqliteOptions,
 ) -> Result<Connection, StoreError> {
     if existing == Existing::Nothing {
-        // Made by hand for its mode; SQLite gives its log the same.
+        // Created here to set its mode; SQLite gives its log the same.
         OpenOptions::new()
             .write(true)
             .create(true)
@@ -207,8 +209,8 @@ fn open_writer(
     }
     let conn = Connection::open(path).map_err(store_error)?;
     if existing == Existing::Ours {
-        // The log may hold a newer version than the file's header does. Closing must then not move
-        // it into the file.
+        // The log may hold a newer version than the file's header. Closing must then not move it
+        // into the file.
         conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)
             .map_err(store_error)?;
         file::check_version(migrate::version(&conn)?)?;
@@ -229,7 +231,7 @@ fn open_writer(
         conn.execute_batch(&format!("PRAGMA max_page_count = {pages}")).map_err(store_error)?;
     }
     if migrate::migrate(&conn)? {
-        // The header then says the version by itself, for whoever looks before opening.
+        // The header then holds the version, for a check before the file is opened.
         conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(store_error)?;
         backup::sync_dir(&options.dir)?;
     }

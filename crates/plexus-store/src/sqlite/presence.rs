@@ -1,8 +1,8 @@
-//! Whether the files that are written are still those at their paths.
+//! Checks that the files being written are still those at their paths.
 //!
 //! A database whose files were deleted, moved or replaced can be written without an error, and all
-//! of it is gone when the server stops. So nothing is acknowledged before both files were seen at
-//! their places.
+//! of it is lost when the server stops. So nothing is acknowledged before both files were seen at
+//! their paths.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -11,30 +11,30 @@ use std::sync::OnceLock;
 use super::file::wal_path;
 use crate::contract::StoreError;
 
-/// A file, whatever its name: its device and inode.
+/// Identifies a file whatever its name: its device and inode.
 type FileId = (u64, u64);
 
 /// The files of an open database.
 #[derive(Debug)]
 pub(super) struct Presence {
     database: Place,
-    /// SQLite makes it with the first write, and keeps it open from then on.
+    /// SQLite creates it with the first write, and keeps it open from then on.
     log: Place,
 }
 
 impl Presence {
     /// Remembers the files of the open database at `path`.
     pub(super) fn new(path: &Path) -> Self {
-        // Absolute, so that the working directory may change meanwhile.
+        // Absolute, so that the working directory may change.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         let place = |path| Place { path, seen: OnceLock::new() };
         Self { log: place(wal_path(&path)), database: place(path) }
     }
 
-    /// Refuses when a file is gone or another one than was written before.
+    /// Refuses when a file is gone or was replaced.
     ///
     /// # Errors
-    /// `Poisoned`: what was written since then is lost.
+    /// `Poisoned`: everything written after that is lost.
     pub(super) fn check(&self) -> Result<(), StoreError> {
         [&self.database, &self.log].into_iter().try_for_each(Place::check)
     }
@@ -43,7 +43,7 @@ impl Presence {
 #[derive(Debug)]
 struct Place {
     path: PathBuf,
-    /// The file that was there first.
+    /// The file that was first seen there.
     seen: OnceLock<FileId>,
 }
 
@@ -52,7 +52,7 @@ impl Place {
         let there = match std::fs::metadata(&self.path) {
             Ok(file) => Some((file.dev(), file.ino())),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            // For example no descriptor or no memory: that says nothing about the file.
+            // For example no descriptor or no memory, which says nothing about the file.
             Err(_) => return Ok(()),
         };
         match there {

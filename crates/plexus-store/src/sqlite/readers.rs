@@ -1,4 +1,5 @@
-//! Readers: a few connections of their own, used on blocking threads, each read in one snapshot.
+//! Readers: a few connections of their own, used on blocking threads, with each read in one
+//! snapshot.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,11 +11,11 @@ use super::commit::execute;
 use super::sql::{keep_plans, store_error};
 use crate::contract::StoreError;
 
-/// How many statements a connection keeps prepared: all that this engine has.
+/// How many statements a connection keeps prepared: all statements of this engine.
 const STATEMENTS: usize = 192;
 
-/// The pages that a reader keeps. It forgets them all whenever something was written, so there is
-/// no use in many.
+/// The size of a reader's page cache. Every write invalidates all of it, so a large one is of no
+/// use.
 const READER_CACHE_KIB: u32 = 2 * 1024;
 
 /// Opens a connection that cannot write.
@@ -22,7 +23,8 @@ pub(super) fn open(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags).map_err(store_error)?;
     keep_plans(&conn, STATEMENTS)?;
-    // Opened for writing, since the shared memory of the log needs that, and then forbidden to.
+    // Opened for writing, because the shared memory of the log needs that, and then restricted to
+    // queries.
     conn.execute_batch(&format!(
         "PRAGMA query_only = ON; PRAGMA cache_size = -{READER_CACHE_KIB}; PRAGMA busy_timeout = \
          5000; PRAGMA temp_store = MEMORY;"
@@ -40,7 +42,7 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// Makes a pool of at most `count` connections, opened as they are needed.
+    /// Makes a pool of at most `count` connections, which are opened when needed.
     pub(super) fn new(path: PathBuf, count: usize) -> Self {
         Self { path, permits: Arc::new(Semaphore::new(count.max(1))), idle: Arc::default() }
     }
@@ -70,7 +72,7 @@ impl Readers {
         })?
     }
 
-    /// Takes no more reads, waits for those that run, and closes the connections.
+    /// Accepts no more reads, waits for running ones, and closes the connections.
     pub(super) async fn close(&self, count: usize) {
         let all = self.permits.acquire_many(u32::try_from(count.max(1)).unwrap_or(1)).await;
         self.permits.close();

@@ -1,4 +1,4 @@
-//! SQLite as the tables see it, with its errors turned into ours in one place.
+//! Implements the SQL interface of the tables for SQLite, and maps its errors to ours in one place.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::contract::{NewEvent, StoreError, UnixMillis, refusal};
 use crate::tables::keys::EventKey;
 use crate::tables::sql::{self, Cells, Param, Sql, params};
 
-/// How long a caller waits when SQLite itself says it is busy; with one writer that is a checkpoint
-/// at most.
+/// How long a caller waits when SQLite itself is busy; with one writer that is a checkpoint at
+/// most.
 const RETRY_LOCKED: Duration = Duration::from_millis(50);
 
 // Statements are prepared once and cached by their text. None of these futures ever waits.
@@ -46,7 +46,7 @@ impl Sql for Connection {
     }
 
     async fn lock(&self, _sql: &str, _params: &[Param<'_>]) -> Result<(), StoreError> {
-        // The writer is the only one.
+        // There is only one writer, so there is nothing to lock.
         Ok(())
     }
 
@@ -107,23 +107,22 @@ impl Cells for Row<'_> {
     }
 }
 
-/// Makes a connection keep its prepared statements. Without this SQLite looks at bound values while
-/// it plans, and so plans every statement anew whenever they change, which costs more than running
-/// it.
+/// Makes a connection keep its query plans. By default SQLite considers bound values when it plans,
+/// so it plans a statement again whenever they change, which costs more than running it.
 pub(super) fn keep_plans(conn: &Connection, statements: usize) -> Result<(), StoreError> {
     conn.set_prepared_statement_cache_capacity(statements);
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop).map_err(store_error)
 }
 
-/// Says what a failure of SQLite means for the caller.
+/// Converts a failure of SQLite into the error for the caller.
 pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
     let rusqlite::Error::SqliteFailure(failure, _) = &error else {
-        // A column of another type than we write: the file was changed by somebody else.
+        // A column of another type than we write: another program changed the file.
         return StoreError::Corrupt { message: error.to_string() };
     };
     match (failure.code, failure.extended_code) {
-        // After a failed flush the kernel may drop the pages and call the next flush a success:
-        // nothing later can be trusted.
+        // After a failed flush the kernel may drop the pages and report the next flush as a
+        // success: nothing later can be trusted.
         (_, ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC) => {
             StoreError::Poisoned { message: error.to_string() }
         }
@@ -138,8 +137,8 @@ pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// Says whether an error is about the store and not about one change list: then nothing of the
-/// transaction counts.
+/// Returns whether an error concerns the store and not one change list: then the whole transaction
+/// is void.
 pub(super) fn ends_transaction(error: &StoreError) -> bool {
     match error {
         StoreError::Unavailable { .. }

@@ -1,4 +1,4 @@
-//! The contract over one file: reads on blocking threads, writes on the writer's.
+//! Implements the contract over one file: reads on blocking threads, writes on the writer's thread.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl SqliteStore {
         self.readers.run(work).await
     }
 
-    /// Runs `work` in a transaction of its own on the writer's connection.
+    /// Runs `work` in its own transaction on the writer's connection.
     async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
@@ -42,14 +42,13 @@ impl SqliteStore {
             if let Err(error) = &result {
                 health.note(error);
             }
-            // A caller that left has no use for its answer.
+            // A caller that has gone needs no answer.
             let _gone = reply.send(result);
         }))?;
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// Runs something long on a connection and a thread of its own, so that it takes no reader's
-    /// place.
+    /// Runs long work on its own connection and thread, so that it occupies no reader.
     async fn apart<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
@@ -115,7 +114,7 @@ impl Engine for SqliteStore {
     }
 }
 
-/// Reads on a blocking thread.
+/// Runs a read on a blocking thread.
 macro_rules! read {
     ($self:ident, $conn:ident => $work:expr) => {
         $self.read(move |$conn| ready($work)).await

@@ -22,13 +22,14 @@ impl Health {
         Self { failure: OnceLock::new(), presence }
     }
 
-    /// Looks whether what is written can be found again; once it cannot, the store is refused for
-    /// good.
+    /// Checks that the files are still at their paths; once they are not, the store refuses
+    /// everything for good.
     pub(super) fn check_files(&self) -> Result<(), StoreError> {
         self.look_for_files().inspect_err(|error| self.note(error))
     }
 
-    /// The same, for whoever has another reason to expect that a file is gone.
+    /// Checks the same, but does not remember a failure: for callers that expect that a file may be
+    /// gone.
     pub(super) fn look_for_files(&self) -> Result<(), StoreError> {
         self.check().and_then(|()| self.presence.check())
     }
@@ -41,7 +42,7 @@ impl Health {
         }
     }
 
-    /// Remembers a failed flush, or lost files, for good.
+    /// Records a failed flush, or lost files, for good.
     pub(super) fn note(&self, error: &StoreError) {
         // The first failure is the one that matters.
         if let StoreError::Poisoned { message } = error
@@ -64,7 +65,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Works until the queue is closed and empty.
+    /// Runs until the queue is closed and empty.
     pub(super) fn run(mut self) {
         while let Some(work) = self.queue.next() {
             match work {
@@ -79,7 +80,7 @@ impl Writer {
     fn commit_group(&mut self, jobs: Vec<Job>) {
         if let Err(error) = self.health.check() {
             for job in jobs {
-                // A caller that left has no use for its answer.
+                // A caller that has gone needs no answer.
                 let _gone = job.reply.send(Err(error.clone()));
             }
             return;
@@ -104,7 +105,7 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Also when this thread panics: nobody must wait for an answer that cannot come.
+        // Runs also when this thread panics: no caller must wait for an answer that cannot come.
         self.queue.abandon();
     }
 }

@@ -1,4 +1,4 @@
-//! The audit and the outbox in SQL.
+//! The audit log and the outbox in SQL.
 
 use plexus_core::SessionId;
 
@@ -78,7 +78,7 @@ pub(crate) async fn due(
     limit: usize,
 ) -> Result<OutboxDue, StoreError> {
     let limit = PageRequest::first(limit).bounded();
-    // One more than is asked for says when the rest is due.
+    // One more entry than requested is read, to learn when the rest is due.
     let mut entries = conn
         .all(
             "SELECT uuid, kind, target, created_at, due_at, attempts, last_error, body

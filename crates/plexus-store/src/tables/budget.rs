@@ -1,4 +1,4 @@
-//! What was spent, in SQL.
+//! Spending and reservations in SQL.
 
 use plexus_core::SessionId;
 
@@ -8,7 +8,7 @@ use super::sql::{Row, Sql, params};
 use super::tx::Tx;
 use crate::contract::{Outcome, Reservation, Spend, SpendTotals, StoreError};
 
-/// A session and everything below it.
+/// Selects a session and all its descendants.
 macro_rules! part {
     () => {
         "WITH RECURSIVE part (id) AS (
@@ -65,9 +65,9 @@ pub(crate) async fn totals(conn: &impl Sql, session: SessionId) -> Result<SpendT
     })
 }
 
-/// Adds up one of the two tables over a session and everything below it.
+/// Adds up one of the two tables over a session and all its descendants.
 async fn sum(conn: &impl Sql, table: &str, row: i64) -> Result<Spend, StoreError> {
-    // The sum of integers is a number of any length; amounts are bounded so that it fits.
+    // A sum of integers may have any length in SQL; amounts are bounded so that it fits.
     let sums = ["cost_micros", "turns", "input_tokens", "output_tokens", "wall_ms"]
         .map(|it| format!("CAST(coalesce(sum({it}), 0) AS BIGINT)"));
     let sql = format!(
@@ -96,7 +96,7 @@ pub(super) async fn add(
 const COLUMNS: &str = "session, cost_micros, turns, input_tokens, output_tokens, wall_ms,
      largest_cost_micros, largest_turns";
 
-/// Returns the end of an `INSERT` that adds to what a session has spent already.
+/// Returns the end of an `INSERT` that adds to the spending of a session.
 fn or_add_up() -> String {
     let sums = ["cost_micros", "turns", "input_tokens", "output_tokens", "wall_ms"].map(|it| {
         let sum = format!("spend.{it} + excluded.{it}");
@@ -109,7 +109,7 @@ fn or_add_up() -> String {
     format!("ON CONFLICT (session) DO UPDATE SET {}, {}", sums.join(", "), largest.join(", "))
 }
 
-/// Sets an amount aside for a chat that starts, if every limit has room.
+/// Reserves an amount for a chat that starts, if every limit has room.
 pub(super) async fn reserve(
     tx: &mut Tx<'_, impl Sql>,
     session_row: i64,
@@ -133,7 +133,7 @@ pub(super) async fn reserve(
     Ok(())
 }
 
-/// Ends what a chat had set aside, if it had.
+/// Ends the reservation of a chat, if it had one.
 pub(super) async fn release(
     tx: &Tx<'_, impl Sql>,
     session_row: i64,
@@ -148,8 +148,8 @@ pub(super) async fn release(
     Ok(())
 }
 
-/// Adds what a session that goes has spent to what its parent has, so that no budget above it is
-/// given back.
+/// Adds the spending of a session that is deleted to its parent's, so that no budget above it gets
+/// the amount back.
 pub(super) async fn bequeath(conn: &impl Sql, row: i64) -> Result<(), StoreError> {
     let sql = format!(
         "INSERT INTO spend ({COLUMNS})

@@ -1,4 +1,5 @@
-//! Readers' positions in SQL. They wake nobody: a reader that moves is no news to the others.
+//! Readers' positions in SQL. They wake nobody, because a reader's move does not concern the
+//! others.
 
 use plexus_core::SessionId;
 
@@ -43,8 +44,7 @@ pub(crate) async fn list(conn: &impl Sql, session: SessionId) -> Result<Vec<Cons
     .await
 }
 
-/// Refuses a position that no event has reached: whoever stood there would miss what comes before
-/// it.
+/// Refuses a position that no event has reached: a reader there would miss the events before it.
 async fn require_reached(conn: &impl Sql, cursor: Cursor) -> Result<(), StoreError> {
     if cursor.chat == 0 && cursor.next == 0 {
         return Ok(());

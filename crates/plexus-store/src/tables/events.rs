@@ -41,8 +41,8 @@ pub(super) async fn append_rows(
     Ok(first)
 }
 
-/// Returns how many events a chat has, which is the next seq. Read from the end of its rows: there
-/// is no counter that could disagree.
+/// Returns how many events a chat has, which is the next seq. It is read from the last row, because
+/// a counter could disagree with the rows.
 pub(super) async fn total(conn: &impl Sql, chat: i64) -> Result<u32, StoreError> {
     let newest = conn
         .one(
@@ -54,7 +54,7 @@ pub(super) async fn total(conn: &impl Sql, chat: i64) -> Result<u32, StoreError>
     Ok(newest.flatten().map_or(0, EventKey::next_seq))
 }
 
-/// Events as they are collected into a page.
+/// Collects events into a page.
 struct Collector {
     events: Vec<Event>,
     bytes: usize,
@@ -80,7 +80,7 @@ impl Collector {
         from: u32,
     ) -> Result<u32, StoreError> {
         let mut next = from;
-        // In steps, so that a page of large events does not bring a thousand of them here first.
+        // In steps, so that a page of large events does not load a thousand of them first.
         while !self.is_full() {
             let step = (self.limit.events - self.events.len()).min(READ_STEP);
             let mut read = 0;
@@ -90,7 +90,8 @@ impl Collector {
                 params![EventKey::new(chat, next), EventKey::end(chat), step],
                 |row| {
                     let event = event_of(row, of)?;
-                    // The first event of a page comes whatever its size: a reader must get on.
+                    // The first event of a page is returned whatever its size: a reader must make
+                    // progress.
                     if !self.events.is_empty() && self.bytes + event.body.len() > self.limit.bytes {
                         self.bytes = self.limit.bytes;
                         return Ok(ControlFlow::Break(()));
@@ -137,8 +138,8 @@ fn event_of(row: &Row<'_>, of: Whose) -> Result<Event, StoreError> {
     })
 }
 
-/// The first version left `{"type":…,"pruned":true}` of an event that it pruned. No event was ever
-/// written that way, so this text says that it was pruned.
+/// Translates the mark that the first version left on a pruned event, `{"type":…,"pruned":true}`.
+/// No event was ever written that way, so the text always means that it was pruned.
 fn pruned_as_now(event_type: &str, body: JsonText) -> JsonText {
     if !body.as_str().ends_with(r#","pruned":true}"#) {
         return body;
@@ -202,7 +203,7 @@ pub(crate) async fn read_from(
         at.next = page.read(conn, chat.0, of, at.next).await?;
         let total_events = total(conn, chat.0).await?;
         let at_end = at.next >= total_events;
-        // The next chat exists only when this one has ended, so nothing can still come before it.
+        // The next chat exists only after this one has ended, so nothing more can come before it.
         let following = if at_end { chat_at(conn, session_row, at.chat + 1).await? } else { None };
         match following {
             Some(next) if !page.is_full() => {
@@ -273,7 +274,7 @@ pub(crate) async fn read_commits(
     let mut found = batches(conn, after, newest, cap).await?;
     let cut = found.len() == cap;
     if cut && let Some(last) = found.last().map(|batch| batch.commit) {
-        // The last commit may be there in part; it comes whole or not at all.
+        // The last commit may be read in part only; it is returned whole or not at all.
         found.retain(|batch| batch.commit < last);
         if found.is_empty() {
             found = batches(conn, last - 1, last, usize::MAX).await?;
@@ -281,7 +282,7 @@ pub(crate) async fn read_commits(
     }
     let (mut events, mut bytes, mut last) = (Vec::new(), 0, after);
     for batch in found {
-        // A page ends only between two commits, since `after` cannot name a place inside one.
+        // A page ends only between two commits, because `after` cannot name a place inside one.
         let full = events.len() + batch.count as usize > limit.events || bytes >= limit.bytes;
         if batch.commit != last && full && !events.is_empty() {
             return Ok(FeedPage { events, after: last, has_more: true });
@@ -306,13 +307,14 @@ pub(crate) async fn read_commits(
     Ok(FeedPage { events, after: newest.max(after), has_more: false })
 }
 
-/// Reads whose an event is from three columns: session, number and the handle of the stream.
+/// Reads session, chat and owner of an event from three columns: session, number and the handle of
+/// the stream.
 fn whose(row: &Row<'_>, first: usize) -> Result<Whose, StoreError> {
     let owner = chats::owner_of(row, first + 2)?;
     Ok(Whose { session: row.get(first)?, number: row.get(first + 1)?, owner })
 }
 
-/// Where an event is: its key, and its session and chat as others know them.
+/// The place of an event: its key, and its session and chat as callers know them.
 pub(super) struct Found {
     pub(super) key: EventKey,
     pub(super) of: Whose,

@@ -1,5 +1,5 @@
-//! Two numbers in one key: a place in a chain, and an event in a chat. What is read together then
-//! lies together.
+//! Keys that combine two numbers: a place in a chain, and an event in a chat. Rows that are read
+//! together then lie together.
 
 use super::sql::{Bind, Column, Param, Row, bind, column};
 use crate::contract::StoreError;
@@ -26,7 +26,8 @@ impl Place {
     }
 }
 
-/// The row of an event: its chat (the row of chat_streams, never used again) and its seq.
+/// The row of an event: its chat (the row of chat_streams, whose number is never reused) and its
+/// seq.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct EventKey(pub(crate) i64);
 

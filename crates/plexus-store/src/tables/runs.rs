@@ -55,7 +55,7 @@ pub(crate) async fn of_session(
     conn.all(select_run!("AND r.session = ?1 ORDER BY r.n"), params![row], read).await
 }
 
-/// Refuses a run that is not there.
+/// Refuses a run that does not exist.
 pub(super) async fn require(
     conn: &impl Sql,
     session_row: i64,
@@ -98,7 +98,7 @@ pub(super) async fn create(
     Ok(Outcome::Run(key))
 }
 
-/// Returns a run that must not have ended, and must be this server's to change.
+/// Returns a run, which must not have ended and which this server may change.
 async fn require_open(tx: &Tx<'_, impl Sql>, key: RunKey) -> Result<RunRecord, StoreError> {
     let run = get(tx.conn, key).await?;
     servers::fence(tx, run.server)?;

@@ -60,7 +60,7 @@ async fn get(conn: &impl Sql, id: ServerId) -> Result<Server, StoreError> {
 
 // The fence.
 
-/// Tells whether a lease stands by the store's clock.
+/// Returns whether a lease is valid by the store's clock.
 pub(crate) async fn stands(conn: &impl Sql, lease: Lease) -> Result<bool, StoreError> {
     let now = conn.clock().await?;
     conn.any(
@@ -70,19 +70,20 @@ pub(crate) async fn stands(conn: &impl Sql, lease: Lease) -> Result<bool, StoreE
     .await
 }
 
-/// Refuses a lease that does not stand, or had run out when the transaction began.
+/// Refuses a lease that is not current, or had run out when the transaction began.
 fn require_valid(tx: &Tx<'_, impl Sql>, lease: Lease) -> Result<(), StoreError> {
     if tx.standing.valid { Ok(()) } else { Err(refusal::lease_over(lease)) }
 }
 
-/// Returns whose a new run or chat is: the server's this handle writes as, whose lease must stand.
+/// Returns the owner of a new run or chat: the server that this handle writes as, whose lease must
+/// be valid.
 pub(super) fn begins(tx: &Tx<'_, impl Sql>) -> Result<Option<ServerId>, StoreError> {
     tx.standing
         .lease
         .map_or(Ok(None), |lease| require_valid(tx, lease).map(|()| Some(lease.server)))
 }
 
-/// Refuses to write to what belongs to another server, or under a lease that is over.
+/// Refuses to write to a record of another server, or under a lease that is over.
 pub(super) fn fence(tx: &Tx<'_, impl Sql>, owner: Option<ServerId>) -> Result<(), StoreError> {
     let Some(owner) = owner.filter(|owner| tx.taking != Some(*owner)) else { return Ok(()) };
     match tx.standing.lease {
@@ -91,8 +92,8 @@ pub(super) fn fence(tx: &Tx<'_, impl Sql>, owner: Option<ServerId>) -> Result<()
     }
 }
 
-/// The same, for what belongs to a run. One that is not there is refused by whoever needs it, in
-/// words of its own.
+/// Does the same for records of a run. A run that does not exist passes: the code that needs it
+/// refuses it with its own message.
 pub(super) async fn fence_run(
     tx: &Tx<'_, impl Sql>,
     run: Option<RunKey>,
@@ -135,7 +136,7 @@ pub(super) async fn require_not_elsewhere(
 
 // Leases.
 
-/// The longest lease: more would not fit beside the clock in a column.
+/// The longest lease: more would not fit into a column together with the clock.
 const MAX_LEASE: Duration = Duration::from_millis(1 << 45);
 
 pub(super) async fn register(
@@ -200,7 +201,7 @@ pub(super) async fn take_over(
     over: &TakeOver,
 ) -> Result<Outcome, StoreError> {
     let server = over.lease.server;
-    // Waits for whoever writes under that lease; from here on nobody does.
+    // Waits for transactions under that lease; from here on there are none.
     lock(tx.conn, server).await?;
     let standing = get(tx.conn, server).await?;
     refusal::takeover(over, &standing)?;
@@ -263,7 +264,7 @@ pub(super) async fn take_over(
     Ok(Outcome::TakenOver(taken))
 }
 
-/// Locks a server's row against everybody who writes under its lease.
+/// Locks a server's row against every transaction under its lease.
 async fn lock(conn: &impl Sql, server: ServerId) -> Result<(), StoreError> {
     conn.lock("SELECT id FROM servers WHERE uuid = ?1 FOR UPDATE", params![server]).await
 }

@@ -1,9 +1,9 @@
-//! What the tables need of an engine: statements, values that go in, values that come out.
+//! The interface between tables and engines: statements, parameters and rows.
 //!
 //! Statements are written once, in the SQL that both engines understand, with SQLite's placeholders
-//! (`?1`). What still differs between the engines is decided where a statement is prepared:
-//! PostgreSQL gets its own placeholders there and the type of every parameter, so that no statement
-//! needs a cast. The few things that both must say in different words are the constants of [`Sql`].
+//! (`?1`). The remaining differences are resolved where a statement is prepared: PostgreSQL gets
+//! its own placeholders there and the type of every parameter, so that no statement needs a cast.
+//! The few things that the engines spell differently are the constants of [`Sql`].
 //!
 //! The futures of SQLite are ready when they are first polled: [`ready`] takes their result without
 //! a runtime.
@@ -20,9 +20,9 @@ use crate::contract::{JsonText, NewEvent, Owner, StoreError, TokenHash, UnixMill
 /// A connection to an engine.
 pub(crate) trait Sql {
     /// The literal for `false` in a comparison with a column: an index `WHERE retired = 0` serves
-    /// only a query that spells it alike.
+    /// only a query that spells it the same way.
     const FALSE: &'static str;
-    /// The function that makes a JSON string of a text.
+    /// The function that makes a JSON string from a text.
     const JSON_STRING: &'static str;
     /// The query for the size of the database.
     const SIZE: &'static str;
@@ -30,7 +30,7 @@ pub(crate) trait Sql {
     /// Runs a statement and returns how many rows it changed.
     async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError>;
 
-    /// Hands rows to `read`, in order, until it breaks.
+    /// Passes rows to `read`, in order, until it breaks.
     async fn each(
         &self,
         sql: &str,
@@ -42,10 +42,10 @@ pub(crate) trait Sql {
     /// that has one writer.
     async fn lock(&self, sql: &str, params: &[Param<'_>]) -> Result<(), StoreError>;
 
-    /// Reads the clock by which leases run out.
+    /// Reads the clock that decides when leases run out.
     async fn clock(&self) -> Result<UnixMillis, StoreError>;
 
-    /// Inserts events of one chat, the first of them as number `first`.
+    /// Inserts events of one chat, the first of them with the seq `first`.
     async fn insert_events(
         &self,
         chat: i64,
@@ -85,7 +85,7 @@ pub(crate) trait Sql {
         Ok(found)
     }
 
-    /// Tells whether there is a row.
+    /// Returns whether there is a row.
     async fn any(&self, sql: &str, params: &[Param<'_>]) -> Result<bool, StoreError> {
         Ok(self.one(sql, params, |_| Ok(())).await?.is_some())
     }
@@ -99,7 +99,7 @@ pub(crate) trait Sql {
 
 /// Returns the result of a future that never waits, as all futures over SQLite are.
 ///
-/// Polled where it lies: the future of a list of changes has thousands of bytes, and every function
+/// The future is polled in place: that of a change list has thousands of bytes, and every function
 /// that takes it by value copies them.
 #[inline]
 pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
@@ -112,14 +112,14 @@ pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
 
 // What goes in.
 
-/// A value for a parameter. It has a type also when it is missing: PostgreSQL asks for that.
+/// A value for a parameter. Even a missing value has a type, because PostgreSQL asks for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Param<'p> {
     /// A number, a moment, or the number that stands for a variant.
     Int(Option<i64>),
-    /// Yes or no.
+    /// A boolean.
     Bool(Option<bool>),
-    /// A text, also of JSON.
+    /// A text, or JSON as text.
     Text(Option<&'p str>),
     /// An id.
     Id(Option<Uuid>),
@@ -129,7 +129,7 @@ pub(crate) enum Param<'p> {
 
 /// A type that can be a parameter.
 pub(crate) trait Bind {
-    /// What stands for a missing value.
+    /// The parameter for a missing value.
     const MISSING: Param<'static>;
     /// Returns the value.
     fn bind(&self) -> Param<'_>;
@@ -193,19 +193,19 @@ impl Bind for Owner {
     }
 }
 
-/// Returns a count as it is stored; one beyond what a column holds stays at the largest.
+/// Converts a count to its stored form; one that does not fit is stored as the largest number.
 pub(crate) fn int(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 // What comes out.
 
-/// A row of an engine. A column that is missing or of another type than the tables have was written
-/// by somebody else: the store is corrupt.
+/// A row of an engine. When a column is missing or has another type than in our tables, another
+/// program wrote it: the store is corrupt.
 pub(crate) trait Cells {
     /// Reads a number.
     fn int(&self, column: usize) -> Result<Option<i64>, StoreError>;
-    /// Reads a yes or no.
+    /// Reads a boolean.
     fn bool(&self, column: usize) -> Result<Option<bool>, StoreError>;
     /// Reads a text.
     fn text(&self, column: usize) -> Result<Option<&str>, StoreError>;
@@ -213,7 +213,7 @@ pub(crate) trait Cells {
     fn id(&self, column: usize) -> Result<Option<Uuid>, StoreError>;
 }
 
-/// A row, whatever the engine.
+/// A row of either engine.
 pub(crate) type Row<'r> = dyn Cells + 'r;
 
 impl Row<'_> {

@@ -20,7 +20,7 @@ use crate::tables::tx::{EventBatch, Standing, Tx};
 pub(super) enum Fate {
     /// It is committed with its group, as the `nth` list of it.
     Applied { nth: u64, outcomes: Vec<Outcome>, topics: Vec<Topic> },
-    /// It is not.
+    /// It is not committed.
     Refused(StoreError),
 }
 
@@ -29,12 +29,12 @@ pub(super) enum Fate {
 pub(super) struct Group {
     pub(super) fates: Vec<Fate>,
     applied: u64,
-    /// Chat, first seq, count, and of which list.
+    /// Chat, first seq, count, and the list's number.
     batches: Vec<(i64, u32, u32, u64)>,
-    /// The rows of sessions that changed, and in which list last.
+    /// The rows of changed sessions, each with the number of the last list that changed it.
     touched: HashMap<i64, u64>,
     events: u64,
-    /// The lease, and whether it stands.
+    /// The lease, and whether it is valid.
     pub(super) standing: Standing,
 }
 
@@ -54,10 +54,9 @@ impl Group {
 /// How a group is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// As fast as it goes.
+    /// Lists of the fast path are batched.
     Batched,
-    /// Each list by itself: a batch was refused, and and the writer looks for the list that caused
-    /// it.
+    /// Each list by itself: a batch was refused, and the writer looks for the list that caused it.
     ListByList,
 }
 
@@ -67,12 +66,12 @@ pub(super) struct Writing<'c> {
     pub(super) writer: Uuid,
     pub(super) group: i64,
     pub(super) lease: Option<Lease>,
-    /// Whether the commit was asked for: from then on only the database knows.
+    /// Whether the commit was sent: from then on only the database knows the outcome.
     pub(super) asked: AtomicBool,
 }
 
-/// The statement that ends a group: the counters, what carries the commits' numbers, the writer's
-/// row, and one notification.
+/// Ends a group: updates the counters, writes the rows that carry commit numbers and the writer's
+/// row, and sends one notification.
 const FINISH: &str = "WITH
     c AS (UPDATE store_meta SET value = value + $1::int8 WHERE key = 'commits'
           RETURNING value - $1::int8 AS base),
@@ -92,7 +91,7 @@ const FINISH: &str = "WITH
 
 impl Writing<'_> {
     /// Writes the group in one transaction and returns the commit number before it. On an error
-    /// nothing of it is written, unless the commit was asked for.
+    /// nothing of it is written, unless the commit was already sent.
     pub(super) async fn write(
         &self,
         jobs: &[Job],
@@ -106,9 +105,9 @@ impl Writing<'_> {
         let mut pending: Vec<BoxFuture<'_, Result<(), StoreError>>> = Vec::new();
         let mut batch;
         if let Some(first) = plain_run(jobs, at, batched) {
-            // The locks and what is read under them go out together, and the database does one
-            // after the other. A statement that is yet to be prepared would be overtaken, so those
-            // of the locks are prepared by now.
+            // The lock statements and the reads under them are sent together, and the database runs
+            // them in order. Preparing a statement would let later ones overtake it, so those of
+            // the locks are prepared before.
             locks.prepare(self.conn).await?;
             locks::prepare_lease(self.conn).await?;
             let (begun, read) =
@@ -156,7 +155,7 @@ impl Writing<'_> {
             }
             pending.push(Box::pin(read.write(self.conn)));
             if refused {
-                // What is wrong with it is for the longer way to say.
+                // The slow path reports what is wrong with it.
                 all(std::mem::take(&mut pending)).await?;
                 self.one_by_one(&jobs[at], group).await?;
                 at += 1;
@@ -169,10 +168,10 @@ impl Writing<'_> {
         self.finish(group, pending).await
     }
 
-    /// Takes the locks. Returns whether the lease stands.
+    /// Takes the locks. Returns whether the lease is valid.
     async fn begin(&self, locks: &Locks) -> Result<bool, StoreError> {
-        // The lease before the sessions, as a takeover does: two who lock in opposite orders would
-        // wait for each other.
+        // The lease is locked before the sessions, as in a takeover: opposite orders would
+        // deadlock.
         let lease = async {
             let Some(lease) = self.lease else { return Ok(false) };
             locks::lock_lease(self.conn, lease).await
@@ -207,8 +206,8 @@ impl Writing<'_> {
                 }
                 Err(error) if classify(&error) == Class::Refusal => {
                     self.conn.send("ROLLBACK TO list; RELEASE list");
-                    // Somebody may have stored the same between our look and our insert: then the
-                    // next look finds it.
+                    // Another transaction may have inserted the same between our read and our
+                    // insert: the next read finds it.
                     let raced = matches!(&error, StoreError::Conflict { standing, .. } if standing.is_null());
                     if raced && tries < 2 {
                         continue;
@@ -221,7 +220,7 @@ impl Writing<'_> {
         }
     }
 
-    /// Ends the transaction: what is still to be written, the end of the group and the commit leave
+    /// Ends the transaction: sends the pending writes, the end of the group and the commit
     /// together.
     async fn finish(
         &self,
@@ -229,8 +228,8 @@ impl Writing<'_> {
         pending: Vec<BoxFuture<'_, Result<(), StoreError>>>,
     ) -> Result<u64, StoreError> {
         let statement = self.conn.statement(FINISH).await;
-        // A statement that is yet unknown is prepared first; what is pending must not wait unsent
-        // behind an error of that.
+        // Prepared before the pending writes are sent, so that an error of the preparation returns
+        // before any of them.
         let statement = statement?;
         let column = |pick: fn(&(i64, u32, u32, u64)) -> i64| {
             group.batches.iter().map(pick).collect::<Vec<i64>>()
@@ -269,7 +268,7 @@ impl Writing<'_> {
             futures::future::join(self.conn.query(&statement, values), self.conn.batch("COMMIT"));
         let (written, (counted, committed)) =
             futures::future::join(join_all(pending), ending).await;
-        // The first failure is the cause of those behind it, and makes a rollback of the commit.
+        // The first failure causes the later ones, and turns the commit into a rollback.
         written.into_iter().collect::<Result<Vec<()>, _>>()?;
         let rows = counted?;
         committed?;

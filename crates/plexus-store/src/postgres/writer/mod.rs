@@ -1,18 +1,18 @@
 //! The writer: one task, one connection, group commit.
 //!
-//! Everything that waits goes into one transaction. A group of nothing but events and journal
-//! positions, which is nearly every group, takes two round trips ([`append`](super::append)); other
-//! lists are applied statement by statement, each in a savepoint of its own, so that one refused
-//! list leaves the others alone. Answers and wakes follow the commit.
+//! All waiting lists go into one transaction. A group of only events and journal positions, which
+//! is nearly every group, takes two round trips ([`append`](super::append)). Other lists are
+//! applied statement by statement, each in its own savepoint, so that one refused list leaves the
+//! others alone. Answers and wakes follow the commit.
 //!
-//! Others write too. The sessions that a group touches are locked first, in one order, and so is
-//! the lease it writes under; what is read after that stands until the commit. The commit's number
-//! is taken in the last statement before it, from a row that stays locked until it is done: numbers
-//! are in the order in which commits become visible, on whatever server. (A notification takes such
-//! a lock anyway.)
+//! Other servers write too. A group first locks its lease and the sessions that it touches, in one
+//! order; what it reads after that is unchanged until the commit. The last statement before the
+//! commit takes the commit's number, from a row that stays locked until the commit is done. So
+//! numbers are in the order in which commits become visible, on whatever server. (A notification
+//! takes such a lock anyway.)
 //!
-//! `attempt` writes a group once. A connection that breaks in the middle of a commit leaves its
-//! outcome unknown: `unknown` finds it out.
+//! `attempt` writes a group once. When a connection breaks in the middle of a commit, its outcome
+//! is unknown: `unknown` finds it out.
 
 mod attempt;
 mod unknown;
@@ -34,15 +34,15 @@ use crate::queue::{Job, Queue, Work};
 use crate::tables::sql::{Sql as _, params};
 use crate::tables::tx::Standing;
 
-/// How long one group may take before its connection is taken for dead.
+/// How long one group may take before its connection is considered dead.
 const GROUP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The pauses between attempts to connect: short at first, since most outages are.
+/// The pauses between attempts to connect: short at first, because most outages are short.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1_000);
 
-/// How often a group is tried again when others are in its way, before its callers are told to come
-/// back.
+/// How often a group is retried when other transactions interfere, before its callers are told to
+/// retry later.
 const MAX_TRIES: u32 = 8;
 
 /// The writer's state, owned by its task.
@@ -51,23 +51,23 @@ pub(super) struct Writer {
     pub(super) conn: Option<Conn>,
     pub(super) queue: Arc<Queue<Infallible>>,
     pub(super) wakes: Wakes,
-    /// The lease that stood when the newest group was committed.
+    /// The lease when the newest group was committed.
     pub(super) lease: Arc<Mutex<Option<Lease>>>,
-    /// The process that serves the connection, so that the listener knows our own notifications.
+    /// The backend process of the connection, so that the listener recognises our own
+    /// notifications.
     pub(super) pid: Arc<AtomicI32>,
-    /// The row by which an interrupted commit is found again.
+    /// The id of the row that tells whether an interrupted commit was done.
     pub(super) id: Uuid,
     /// The number of the newest group.
     pub(super) group: i64,
-    /// The process of a connection that was lost: it may still hold its transaction open for
-    /// nobody.
+    /// The backend process of a lost connection, which may still hold its transaction open.
     pub(super) remains: Option<String>,
-    /// Since when the database is away.
+    /// When the database became unreachable.
     pub(super) down_since: Option<Instant>,
 }
 
 impl Writer {
-    /// Works until the queue is closed and empty.
+    /// Runs until the queue is closed and empty.
     pub(super) async fn run(mut self) {
         while let Some(work) = self.queue.next_async().await {
             match work {
@@ -91,7 +91,7 @@ impl Writer {
         match self.write_until_done(&jobs, Pace::Batched).await {
             Ok((group, base)) => self.answer(jobs, group, base),
             Err(Stuck::Split) => {
-                // Whose fault it was is found by writing each list alone.
+                // Writing each list alone finds the one that is at fault.
                 for job in jobs {
                     let one = [job];
                     let result = self.write_until_done(&one, Pace::ListByList).await;
@@ -110,7 +110,7 @@ impl Writer {
         }
     }
 
-    /// Wakes, then answers.
+    /// Wakes subscribers, then answers callers.
     fn answer(&mut self, jobs: Vec<Job>, group: Group, base: u64) {
         *self.lease.lock().unwrap_or_else(PoisonError::into_inner) = group.standing.lease;
         plexus_fault::point!(
@@ -126,12 +126,12 @@ impl Writer {
                 }
                 Fate::Refused(error) => Err(error),
             };
-            // A caller that left has no use for its answer; the changes stand all the same.
+            // A caller that has gone needs no answer; the changes remain.
             let _gone = job.reply.send(result);
         }
     }
 
-    /// Writes a group, through lost connections and other writers, until it is committed or
+    /// Writes a group, despite lost connections and other writers, until it is committed or
     /// refused. Returns the commit number before it.
     async fn write_until_done(&mut self, jobs: &[Job], pace: Pace) -> Result<(Group, u64), Stuck> {
         for attempt in 1.. {
@@ -196,7 +196,7 @@ impl Writer {
         Err(Stuck::Split)
     }
 
-    /// Returns a connection, waiting for a database that is away, but not longer than callers are
+    /// Returns a connection. Waits for a database that is away, but not longer than callers are
     /// willing to.
     async fn connected(&mut self) -> Result<Conn, StoreError> {
         if let Some(conn) = self.conn.take().filter(|conn| !conn.is_closed()) {
@@ -231,14 +231,15 @@ impl Writer {
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        // Also when this task is cancelled: nobody must wait for an answer that cannot come.
+        // Runs also when this task is cancelled: no caller must wait for an answer that cannot
+        // come.
         self.queue.abandon();
     }
 }
 
 /// Why a group was not written.
 enum Stuck {
-    /// Together it cannot be; each list alone may.
+    /// It cannot be written as a whole; each list alone may be.
     Split,
     /// It is refused.
     Error(StoreError),

@@ -1,9 +1,8 @@
-//! What the [`Writer`] does about a commit whose outcome is unknown, because its connection broke
-//! in the middle of it.
+//! Finds the outcome of a commit of the [`Writer`] whose connection broke in the middle of it.
 //!
-//! Each handle has a row that names the group it committed last. The next connection ends what is
-//! left of the lost one, so that its transaction is over one way or the other, and then asks that
-//! row: nobody is told a guess.
+//! Each handle has a row that names the group it committed last. The next connection terminates the
+//! backend process of the lost one, so that its transaction is over one way or the other, and then
+//! reads that row. No caller is answered by a guess.
 
 use tokio::time::Instant;
 
@@ -16,8 +15,8 @@ impl Writer {
     /// Finds out whether the newest group was committed, and returns the commit number before it if
     /// so.
     ///
-    /// It waits for as long as that takes: to say "refused" of what was stored would be a lie. Only
-    /// a store that is being closed gives up.
+    /// It waits for as long as that takes, because "refused" must not be the answer for changes
+    /// that were stored. Only a store that is being closed gives up.
     pub(super) async fn outcome(&mut self) -> Result<Option<u64>, StoreError> {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -35,8 +34,8 @@ impl Writer {
 
     async fn look_up(&mut self) -> Result<Option<u64>, StoreError> {
         let conn = self.connect().await?;
-        // Both wait until that transaction has ended, one way or the other: it has this row locked,
-        // or is the one that makes it.
+        // Both statements wait until that transaction has ended, because it has locked or inserted
+        // this row.
         let make = "INSERT INTO writers VALUES (?1, 0, 0, ?2) ON CONFLICT (id) DO NOTHING";
         conn.run(make, params![self.id, UnixMillis::now()]).await?;
         let row = conn
@@ -50,15 +49,15 @@ impl Writer {
         Ok(row.filter(|(group, _)| *group == self.group).map(|(_, base)| base))
     }
 
-    /// Ends the process of a lost connection, so that its locks are free and it does nothing more.
-    /// One that is committing finishes that first.
+    /// Terminates the backend process of a lost connection, so that its locks are free and it does
+    /// nothing more. A process that is committing finishes that first.
     pub(super) async fn end_remains(&mut self, conn: &Conn) -> Result<(), StoreError> {
         let Some(process) = &self.remains else { return Ok(()) };
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                    WHERE pid || '@' || backend_start = ?1";
         let until = Instant::now() + GROUP_TIMEOUT;
-        // Until it is gone: its last statements may be on their way to it, and what it does after
-        // our look would not be seen.
+        // Repeated until it is gone: its last statements may still be on their way to it, and we
+        // would not see what it does after our read.
         while conn.any(end, params![process]).await? {
             if Instant::now() >= until {
                 let message = "the process of a lost connection does not end".to_owned();

@@ -1,4 +1,4 @@
-//! Arbor in SQL, the writing part: new trees, new nodes, and the end of a tree.
+//! Arbor in SQL, the writing part: adds trees and nodes, and removes trees.
 
 use plexus_core::NodeId;
 
@@ -48,8 +48,8 @@ pub(in crate::tables) async fn append_node(
     Ok(Outcome::Node(Position { tree_id: new.tree, node_id: new.id }))
 }
 
-/// Appends a node that is no event behind `parent`: in its chain when `parent` is the free end of
-/// it, else as a branch.
+/// Appends a node that is no event after `parent`: in its chain when `parent` is the free end of
+/// it, otherwise as a branch.
 pub(in crate::tables) async fn append_plain(
     tx: &Tx<'_, impl Sql>,
     parent: Place,
@@ -57,8 +57,8 @@ pub(in crate::tables) async fn append_plain(
     data: &NodeData,
     metadata: &JsonText,
 ) -> Result<Place, StoreError> {
-    // Sessions that were forked share a tree: whoever appends to it waits for the others, and finds
-    // the end where it is.
+    // Forked sessions share a tree. The lock makes writers append one after the other, so that each
+    // sees the real end.
     let lock = "SELECT t.id FROM trees t JOIN chains c ON c.tree = t.id WHERE c.id = ?1
                 FOR NO KEY UPDATE OF t";
     tx.conn.lock(lock, params![parent.chain()]).await?;

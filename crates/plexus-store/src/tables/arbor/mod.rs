@@ -1,9 +1,9 @@
-//! Arbor in SQL: nodes by place, a chain being one range of keys.
+//! Arbor in SQL: nodes are found by place, and a chain is one range of keys.
 //!
 //! The nodes of a chat's events are the rows of `chat_events`: a chat occupies consecutive places
-//! of one chain, so place and seq are computed from each other. While a chat is open the end of its
-//! chain is its own; any other node that is appended there starts a branch.
-//! `changes` has the writing part.
+//! of one chain, so place and seq are computed from each other. While a chat is open it owns the
+//! end of its chain; any other node that is appended there starts a branch. `changes` has the
+//! writing part.
 
 mod changes;
 
@@ -41,7 +41,7 @@ async fn chain(conn: &impl Sql, id: i64) -> Result<Chain, StoreError> {
 
 struct ChainEnd {
     position: i64,
-    /// Whether the end belongs to a chat to which events are still appended.
+    /// Whether the end belongs to an open chat, which may get more events.
     chat_open: bool,
 }
 
@@ -154,8 +154,8 @@ pub(crate) async fn trees(conn: &impl Sql, page: PageRequest) -> Result<Page<Tre
     Ok(Page::of(rows, limit))
 }
 
-/// Reads the places `first..=last` of one chain, in order. Pays for what it returns, and a seek for
-/// each chat in between.
+/// Reads the places `first..=last` of one chain, in order. The cost is proportional to the result,
+/// plus a seek for each chat in between.
 async fn range(
     conn: &impl Sql,
     chain_id: i64,
@@ -235,7 +235,7 @@ async fn range(
         .collect())
 }
 
-/// No chat starts with an empty prompt, so an empty one was pruned.
+/// Restores the mark of pruning: no chat starts with an empty prompt, so an empty one was pruned.
 fn pruned_or(data: NodeData, metadata: &JsonText) -> NodeData {
     let is_empty = matches!(&data, NodeData::Text { content } if content.is_empty());
     let prompt = |metadata: &Value| metadata["role"] == "user" && metadata["chat"].is_u64();
@@ -334,7 +334,7 @@ pub(crate) async fn leaves(
     let limit = page.bounded();
     let mut after = page.after.map_or(0, |token| token.0);
     let mut found = Vec::new();
-    // Nearly every chain ends in a leaf: one that does not has a branch at its very end.
+    // Nearly every chain ends in a leaf; only a branch at its last node makes an exception.
     while found.len() <= limit {
         let chains = conn
             .all(
