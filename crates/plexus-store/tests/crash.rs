@@ -1,8 +1,8 @@
 //! A writer process that is killed at random moments, and one whose disk is full.
 //!
-//! This test runs itself as the other process (`crash writer DIR`, `crash full DIR`), so there is
-//! nothing else to build or to find. A database of PostgreSQL is named in the environment, since
-//! its URL holds a password.
+//! This test runs itself as the other process (`crash writer DIR`, `crash full DIR`), so nothing
+//! else has to be built or found. A PostgreSQL database is named in the environment, because its
+//! URL holds a password.
 
 #![expect(clippy::expect_used, clippy::print_stdout, reason = "a test binary with its own main")]
 
@@ -30,10 +30,10 @@ use crate::common::{decision, new_run, question, session_with_chat};
 /// How often the writer is killed.
 const KILLS: u32 = 200;
 
-/// The same on PostgreSQL, where a life begins with several connections.
+/// How often it is killed on PostgreSQL, where each start takes several connections.
 const POSTGRES_KILLS: u32 = 25;
 
-/// Names the database for the writer.
+/// The variable that names the database for the writer.
 const DATABASE: &str = "PLEXUS_CRASH_DATABASE";
 
 /// Where the store is.
@@ -51,7 +51,8 @@ impl Place {
         })
     }
 
-    /// By how much the moments differ: a commit over a network takes longer than one to a file.
+    /// The unit of the delays before a kill: a commit over a network takes longer than one to a
+    /// file.
     fn pace(&self) -> Duration {
         match self {
             Self::File(_) => Duration::from_micros(1),
@@ -59,7 +60,7 @@ impl Place {
         }
     }
 
-    /// The other process.
+    /// Returns the command of the writer process.
     fn writer(&self) -> std::io::Result<Command> {
         let mut command = Command::new(std::env::current_exe()?);
         match self {
@@ -120,8 +121,8 @@ fn event(n: u64) -> NewEvent {
 
 // The other process.
 
-/// Appends events together with a journal position, opens approvals and decides them, and says what
-/// was acknowledged, until it is killed.
+/// Appends events together with a journal position, opens approvals and decides them, and prints
+/// what was acknowledged, until it is killed.
 async fn writer(place: &Place) -> anyhow::Result<()> {
     let store = place.open().await?;
     let producers =
@@ -132,8 +133,8 @@ async fn writer(place: &Place) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The last commit of a killed writer may still arrive at a database while the next one looks where
-/// things stand: then it looks again.
+/// Produces until killed, and starts again after a conflict: the last commit of the killed writer
+/// may still reach the database after its successor has read the position.
 async fn produce_on(store: Arc<dyn Store>, name: String) -> anyhow::Result<()> {
     loop {
         let Err(error) = produce(store.clone(), name.clone()).await else { return Ok(()) };
@@ -199,8 +200,8 @@ fn say(line: &str) -> std::io::Result<()> {
 
 // The one that kills.
 
-/// What the writer has said so far: for each session its offset, for each approval whether it was
-/// decided.
+/// What the writer has acknowledged so far: for each session its offset, for each approval whether
+/// it was decided.
 #[derive(Default)]
 struct Acknowledged {
     offsets: BTreeMap<SessionId, u64>,
@@ -216,7 +217,7 @@ impl Acknowledged {
             }
             ["asked", id, _] => drop(self.approvals.insert(id.parse()?, false)),
             ["decided", id, _] => drop(self.approvals.insert(id.parse()?, true)),
-            // The kill may cut the last line in two; then it was not said.
+            // The kill may cut the last line in two; then it does not count.
             _ => {}
         }
         Ok(())
@@ -239,8 +240,7 @@ fn killed_on_postgres() -> Result<(), Failed> {
 }
 
 async fn kill_and_look(place: &Place, kills: u32) -> anyhow::Result<()> {
-    // Not a random number generator: the moments only have to differ, and a failure must come
-    // again.
+    // Not random: the moments only have to differ, and a failure must be reproducible.
     let moments = (0..kills).map(|n| place.pace() * (n * 7_919 % 30_000));
     let mut acknowledged = Acknowledged::default();
     let mut heard = 0;
@@ -266,8 +266,8 @@ fn run_and_kill(
 ) -> anyhow::Result<usize> {
     let mut child = place.writer()?.stdout(Stdio::piped()).spawn()?;
     let mut out = BufReader::new(child.stdout.take().expect("a piped stdout"));
-    // The clock starts at the first acknowledgement, so that every life writes something, however
-    // slow the machine is today.
+    // The delay starts at the first acknowledgement, so that every writer process writes something,
+    // however slow the machine is.
     let mut text = String::new();
     out.read_line(&mut text)?;
     std::thread::sleep(moment);
@@ -282,7 +282,7 @@ fn run_and_kill(
     Ok(lines.len())
 }
 
-/// Opens the store as the next server would, and compares it with what was said.
+/// Opens the store as the next server would, and compares it with what was acknowledged.
 async fn look(place: &Place, acknowledged: &Acknowledged, deep: bool) -> anyhow::Result<()> {
     let store = place.open().await?;
     for session in store.sessions(SessionFilter::default(), PageRequest::default()).await?.items {
@@ -295,7 +295,7 @@ async fn look(place: &Place, acknowledged: &Acknowledged, deep: bool) -> anyhow:
             session.name,
             run.journal.offset
         );
-        // One event is the start; all others came with the journal's position, in the same commit.
+        // One event is the start; all others were committed together with the journal's position.
         anyhow::ensure!(
             u64::from(chat.total_events) == run.journal.offset + 1,
             "events and journal are apart: {chat:?} {run:?}"
@@ -326,7 +326,7 @@ async fn look(place: &Place, acknowledged: &Acknowledged, deep: bool) -> anyhow:
                 .all(|it| (it.status == ApprovalStatus::Pending) == it.decision.is_none())
         );
     }
-    // Dropped without closing in most of the lives, so that the next one finds a log as often as
+    // Mostly dropped without closing, so that the next process sometimes finds a log and sometimes
     // none.
     match place {
         Place::File(dir) if !deep => wait_until_free(store, dir)?,
@@ -344,11 +344,11 @@ fn wait_until_free(store: Arc<dyn Store>, dir: &Path) -> anyhow::Result<()> {
 
 // The full disk.
 
-/// How large the file system is, and how much of it is taken away and given back.
+/// The size of the file system, and how much of it is filled and freed again.
 const SIZE: &str = "4m";
 const BALLAST_BYTES: usize = 1024 * 1024;
 
-/// Says whether this machine lets us mount a file system of our own, seen by nobody else.
+/// Returns whether this machine lets us mount a private file system.
 fn can_mount() -> bool {
     let mount = ["-m", "sh", "-c", "mount -t tmpfs -o size=1m tmpfs /mnt"];
     Command::new("unshare")
@@ -374,7 +374,7 @@ fn full_disk() -> Result<(), Failed> {
     run().map_err(|error| Failed::from(format!("{error:?}")))
 }
 
-/// Fills the file system, is refused, gets room, and goes on.
+/// Fills the file system, expects a refusal, makes room, and continues.
 async fn full(dir: &Path) -> anyhow::Result<()> {
     let ballast = dir.join("ballast");
     std::fs::write(&ballast, vec![0; BALLAST_BYTES])?;

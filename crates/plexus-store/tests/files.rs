@@ -1,5 +1,5 @@
-//! What a SQLite store does with files: it refuses what is not its own, keeps a second server out,
-//! and lasts.
+//! How a SQLite store treats files: it refuses those that are not its own, keeps a second server
+//! out, and is durable.
 
 mod common;
 
@@ -37,7 +37,7 @@ fn content(session: SessionId, text: &str) -> Change {
     })
 }
 
-/// Everything in the directory but the lock, byte for byte.
+/// Returns everything in the directory but the lock, byte for byte.
 fn contents(dir: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(dir)? {
@@ -124,7 +124,7 @@ async fn a_newer_version_that_is_only_in_the_log_is_refused_too() -> Test {
     open(dir.path())?.close().await?;
     let other = tempfile::tempdir()?;
     {
-        // As a newer server leaves it that was killed right after its migration.
+        // The state that a newer server leaves when it is killed right after its migration.
         let newer = Connection::open(dir.path().join("plexus.db"))?;
         newer.execute_batch("PRAGMA wal_autocheckpoint = 0; PRAGMA user_version = 99")?;
         for name in ["plexus.db", "plexus.db-wal"] {
@@ -191,7 +191,7 @@ async fn damage_inside_is_found_and_reported() -> Test {
     let faults = store.integrity().await?;
     assert!(faults.iter().any(|fault| fault.contains("gap")), "{faults:?}");
     store.close().await?;
-    // Bytes in the middle of the file, overwritten.
+    // Overwrites bytes in the middle of the file.
     let mut bytes = std::fs::read(&path)?;
     let from = bytes.len() / 4096 / 2 * 4096;
     bytes[from..].fill(0xaa);
@@ -261,7 +261,7 @@ async fn a_full_disk_is_an_error_and_nothing_is_lost() -> Test {
     assert_eq!(plexus_core::CallError::from(error).kind, plexus_core::ErrorKind::Unavailable);
     assert_eq!(store.chat(session, None).await?.total_events, acknowledged);
     assert_eq!(store.integrity().await?, Vec::<String>::new());
-    // What needs no new page still goes, and with room everything does.
+    // Closing needs no new page and still works; with room, all writes do.
     store.close().await?;
     let store = open(dir.path())?;
     store.commit(vec![content(session, &large)], Priority::Normal).await?;
@@ -285,7 +285,7 @@ async fn dropping_a_store_still_writes_what_it_accepted() -> Test {
     let lists: Vec<_> = (0..20)
         .map(|n| store.commit(vec![content(session, &n.to_string())], Priority::Normal))
         .collect();
-    // Polled once, each list is in the queue; then everybody leaves.
+    // One poll puts each list into the queue; then all callers are dropped.
     let mut lists = Box::pin(futures::future::join_all(lists));
     assert!(futures::poll!(&mut lists).is_pending());
     drop(lists);
@@ -310,7 +310,7 @@ async fn a_full_queue_is_busy_and_says_when_to_come_back() -> Test {
     let dir = tempfile::tempdir()?;
     let store = open(dir.path())?;
     let session = filled(&store).await?;
-    // More bytes than the queue takes, offered at once: some are refused with a time to come back,
+    // More bytes than the queue takes, offered at once: some are refused with a time to retry, and
     // none is lost.
     let large = "x".repeat(MAX_EVENT_BYTES - 1_000);
     let lists = (0..MAX_QUEUE_BYTES / MAX_EVENT_BYTES + 4)
@@ -324,7 +324,7 @@ async fn a_full_queue_is_busy_and_says_when_to_come_back() -> Test {
     Ok(())
 }
 
-/// A change that is accepted as long as anything is.
+/// Returns a change that is accepted as long as the store accepts anything.
 fn another() -> Vec<Change> {
     vec![Change::CreateSession(plexus_store::CreateSession::new(
         SessionId::generate().to_string(),

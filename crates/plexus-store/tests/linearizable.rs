@@ -1,10 +1,11 @@
-//! Approvals and chats with several callers at once: whatever they were told could have been told
-//! to one after the other.
+//! The store is linearizable: concurrent calls on approvals and chats get answers that some
+//! sequential order would give.
 //!
 //! Random callers work on one approval and the chats of one session at the same time. Each call is
-//! noted with when it began and when it was answered; then an order is looked for in which a model
-//! of a few lines gives every caller the same answer, and in which no call comes before one that
-//! had been answered before it began. When there is none, somebody was told what was not so.
+//! recorded with the times of its start and its answer. The test then searches for an order in
+//! which a small model gives every caller the same answer, and in which no call comes before one
+//! that was answered before it started. When there is no such order, some caller got a wrong
+//! answer.
 
 #![expect(
     clippy::expect_used,
@@ -29,11 +30,11 @@ use serde_json::json;
 
 use crate::common::{decision, question};
 
-/// Programs that are tried with the engine in memory, and with files.
+/// How many programs are tried with the engine in memory, and with files.
 const IN_MEMORY: u32 = 200;
 const ON_DISK: u32 = 40;
 
-/// What somebody decides.
+/// A caller's decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Decision {
     Allow,
@@ -73,7 +74,7 @@ enum Call {
     Count(u32),
 }
 
-/// What the caller was told.
+/// The answer that the caller got.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Told {
     Decided { fresh: bool },
@@ -87,7 +88,7 @@ enum Told {
     Done,
 }
 
-/// A call with when it began and when it was answered, on one clock.
+/// A call with the times of its start and its answer, on one clock.
 #[derive(Debug, Clone)]
 struct Noted {
     call: Call,
@@ -96,12 +97,12 @@ struct Noted {
     answered: u64,
 }
 
-/// What the store is, in a few lines.
+/// The sequential model of the store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 struct Model {
     decided: Option<Decision>,
     fate: Option<bool>,
-    /// Of every chat: how many events, and whether it is open.
+    /// For each chat: how many events it has, and whether it is open.
     chats: Vec<(u32, bool)>,
 }
 
@@ -164,7 +165,7 @@ impl Model {
     }
 }
 
-/// Looks for an order that explains everything.
+/// Searches for a sequential order that explains all answers.
 fn is_explained(notes: &[Noted]) -> bool {
     fn search(notes: &[Noted], done: u64, model: &Model, seen: &mut HashSet<(u64, Model)>) -> bool {
         if done == (1 << notes.len()) - 1 {
@@ -174,7 +175,7 @@ fn is_explained(notes: &[Noted]) -> bool {
             return false;
         }
         let open = || notes.iter().enumerate().filter(|(index, _)| done & (1 << index) == 0);
-        // Nobody who began after another one of these was answered can come before him.
+        // The next call must have started before any of the remaining ones was answered.
         let first_answer = open().map(|(_, note)| note.answered).min().unwrap_or(0);
         open().filter(|(_, note)| note.began < first_answer).any(|(index, note)| {
             let mut next = model.clone();
@@ -291,7 +292,7 @@ fn event(kind: &str) -> NewEvent {
     NewEvent::now(kind, JsonText::from(json!({ "type": kind })))
 }
 
-/// Plays all callers at the same time, and returns what they noted.
+/// Runs all callers at the same time, and returns the recorded calls.
 async fn play(store: Arc<dyn Store>, callers: Vec<Vec<Call>>) -> Vec<Noted> {
     let scene = Scene::new(store).await;
     let start = Arc::new(tokio::sync::Barrier::new(callers.len()));

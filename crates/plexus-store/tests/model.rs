@@ -1,8 +1,7 @@
 //! Random programs against a simple model: append, branch, fork, read, move cursors, close, crash
-//! and open again.
+//! and reopen.
 //!
-//! The model is what a reader expects and nothing more: lists of events, and for every node its
-//! parent.
+//! The model holds only what a reader expects: lists of events, and the parent of every node.
 
 #![expect(clippy::expect_used, reason = "the helpers of a test may stop loudly too")]
 
@@ -19,7 +18,7 @@ use plexus_store::{
 use proptest::prelude::*;
 use serde_json::json;
 
-/// One step of a program. Numbers choose among what exists, modulo how many there are.
+/// One step of a program. Numbers select among existing things, modulo their count.
 #[derive(Clone, Debug)]
 enum Step {
     Create,
@@ -57,7 +56,7 @@ struct ModelSession {
     head: Option<NodeId>,
     chats: Vec<Vec<EventId>>,
     open: bool,
-    /// What the session's consumer has read so far.
+    /// The events that the session's consumer has read so far.
     read: Vec<(u32, u32, EventId)>,
 }
 
@@ -65,7 +64,7 @@ struct ModelSession {
 struct Model {
     sessions: Vec<ModelSession>,
     parents: HashMap<NodeId, Option<NodeId>>,
-    /// In the order they were made, so that a number chooses one.
+    /// In creation order, so that a number selects one.
     nodes: Vec<(TreeId, NodeId)>,
     feed: BTreeMap<SessionId, Vec<EventId>>,
 }
@@ -96,7 +95,7 @@ impl Model {
     }
 }
 
-/// An engine under test. Memory has nothing to open again.
+/// An engine under test. The one in memory cannot be reopened.
 trait Bench {
     fn store(&self) -> Arc<dyn Store>;
     async fn reopen(&mut self, crash: bool) -> anyhow::Result<()>;
@@ -119,7 +118,7 @@ struct OnDisk {
 }
 
 fn open(dir: &Path) -> anyhow::Result<Arc<SqliteStore>> {
-    // What survives the death of a process does not need the flushes that power loss would.
+    // Surviving the death of a process needs none of the flushes that power loss would.
     Ok(Arc::new(SqliteStore::open(&SqliteOptions {
         sync: Durability::Normal,
         ..SqliteOptions::new(dir)
@@ -133,7 +132,8 @@ impl Bench for OnDisk {
     async fn reopen(&mut self, crash: bool) -> anyhow::Result<()> {
         let next = tempfile::tempdir()?;
         if crash {
-            // The files as a killed server leaves them: the database and its log, nothing finished.
+            // The files as a killed server leaves them: the database and its log, without any
+            // cleanup.
             for name in ["plexus.db", "plexus.db-wal"] {
                 std::fs::copy(self.dir.path().join(name), next.path().join(name))?;
             }
@@ -320,7 +320,7 @@ async fn compare(store: &Arc<dyn Store>, model: &mut Model) -> anyhow::Result<()
             .zip(&model.sessions[n].chats)
             .flat_map(|(chat, events)| (0_u32..).zip(events).map(move |(seq, id)| (chat, seq, *id)))
             .collect();
-        // Whatever it has read so far, the rest is exactly what is missing.
+        // Whatever it has read so far, the rest is exactly the missing events.
         while model.sessions[n].read.len() < everything.len() {
             let before = model.sessions[n].read.len();
             read(store, model, n, 3).await?;

@@ -1,15 +1,15 @@
-//! The wakes under a scheduler that tries the orders in which threads can run: nobody who
-//! subscribes before he reads waits for ever, and nothing is left when everybody has gone.
+//! Runs the wakes under a scheduler that tries the orders in which threads can run: no reader that
+//! subscribes before it reads waits for ever, and no subscription is left at the end.
 //!
-//! The very file of the store is compiled here beside locks that the scheduler knows. That the
-//! check finds a lost wake is shown by breaking each of the two orders once.
+//! The store's own `wake.rs` is compiled here with locks that the scheduler controls. To show that
+//! the check finds a lost wake, each of the two orders is broken once.
 
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the answer")]
 
 use sync::{Arc, Mutex};
 use wake::{Topic, Wakes};
 
-/// What `wake.rs` takes from its neighbours in the store.
+/// The modules that `wake.rs` imports from the store.
 mod sync {
     pub(super) use shuttle::sync::{Arc, Mutex, MutexGuard};
     pub(super) use std::sync::PoisonError;
@@ -25,13 +25,13 @@ mod approval {
 #[path = "../src/contract/wake.rs"]
 mod wake;
 
-/// Orders that are tried of each case.
+/// How many orders are tried of each case.
 const ORDERS: usize = 1_000;
 
-/// Commits of each writer.
+/// How many commits each writer makes.
 const COMMITS: u64 = 2;
 
-/// How many preemptions the second scheduler places where they hurt.
+/// How many preemptions the second scheduler places at critical points.
 const DEPTH: usize = 3;
 
 fn in_every_order(case: fn()) {
@@ -39,7 +39,7 @@ fn in_every_order(case: fn()) {
     shuttle::check_pct(case, ORDERS, DEPTH);
 }
 
-/// What is committed, by its number.
+/// The number of the newest commit.
 type Store = Arc<Mutex<u64>>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,7 @@ fn read(store: &Store, wakes: &Wakes, all: u64) {
     }
 }
 
-/// Reads, then subscribes: what is committed in between wakes nobody.
+/// Reads, then subscribes: a commit in between wakes nobody.
 fn read_too_early(store: &Store, wakes: &Wakes, all: u64) {
     loop {
         let there = *store.lock().unwrap();
@@ -112,7 +112,7 @@ fn play(writers: u64, readers: u64, order: Order, read: fn(&Store, &Wakes, u64))
 #[test]
 fn no_wake_is_lost_in_any_order() {
     in_every_order(|| play(1, 2, Order::CommitThenWake, read));
-    // The store has one writer; wakes that overtake each other would not be lost either.
+    // The store has one writer, but even wakes that overtake each other would not be lost.
     in_every_order(|| play(2, 2, Order::CommitThenWake, read));
 }
 

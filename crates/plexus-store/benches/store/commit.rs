@@ -1,4 +1,4 @@
-//! Durable events a second, and what they cost on disk.
+//! Durable events per second, and their cost on disk.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,8 @@ pub(crate) const BODY: usize = 490;
 /// How long each figure is measured.
 const TIME: Duration = Duration::from_millis(700);
 
-/// Rounds of which the best counts: what else the machine does must not decide between rivals.
+/// How many rounds are run. The best counts, so that other load on the machine does not decide
+/// between rivals.
 pub(crate) const ROUNDS: usize = 3;
 
 /// How many producers, and how many events each of their lists has.
@@ -44,7 +45,7 @@ pub(crate) async fn measure() -> anyhow::Result<()> {
     for (figures, (producers, events)) in ours.iter().zip(LOADS) {
         println!("  ours, {producers:>2} producers, {events} a list          {figures}");
     }
-    // Like against like: 64 producers that wait for one event each are groups of at most 64.
+    // A fair comparison: 64 producers that wait for one event each make groups of at most 64.
     let [_, _, like, lists] = ours.map(|figures| figures.rate);
     println!("  64 producers / the same rows, 64 each  {:>9.2}", like / group);
     println!("  64 producers / one commit for each     {:>9.2}", like / single);
@@ -52,14 +53,14 @@ pub(crate) async fn measure() -> anyhow::Result<()> {
     bytes().await
 }
 
-/// How one load fared.
+/// The results of one load.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Figures {
     /// Events a second.
     pub(crate) rate: f64,
     /// The 99th percentile of how long a caller waited for its commit.
     p99: Duration,
-    /// The processor time of this process for each event: steady also on a busy machine.
+    /// The processor time of this process for each event, which is steady even on a busy machine.
     cpu: Duration,
 }
 
@@ -80,7 +81,7 @@ impl std::fmt::Display for Figures {
     }
 }
 
-/// Each producer appends some events at a time to its own session and waits for them.
+/// Runs producers that each append some events at a time to their own session and wait for them.
 pub(crate) async fn produce(
     store: Arc<dyn Store>,
     producers: usize,
@@ -124,8 +125,8 @@ fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Bytes on disk for each event, with 64 sessions that write in turns: the worst order for rows
-/// that are kept together.
+/// Measures the bytes on disk for each event, with 64 sessions that write in turns: the worst order
+/// for rows that are kept together.
 async fn bytes() -> anyhow::Result<()> {
     let dir = tempfile::tempdir()?;
     let store = SqliteStore::open(&SqliteOptions::new(dir.path()))?;

@@ -1,5 +1,4 @@
-//! How fast the store is, each figure beside its rivals measured in the same run: `cargo bench -p
-//! plexus-store`.
+//! Measures the speed of the store, with its rivals in the same run: `cargo bench -p plexus-store`.
 //!
 //! `PLEXUS_BENCH_EVENTS` sets the size of the large chat (1,000,000). Figures of two runs are not
 //! comparable on a busy machine; ratios are.
@@ -21,13 +20,13 @@ use plexus_store::{
 use serde_json::json;
 
 fn main() -> anyhow::Result<()> {
-    // `cargo test --benches` runs this without the flag; there is nothing to check then.
+    // `cargo test --benches` runs this without the flag; there is nothing to test then.
     if !std::env::args().any(|arg| arg == "--bench") {
         return Ok(());
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        // A part can be asked for by name: `cargo bench -p plexus-store -- postgres`.
+        // A part can be selected by name: `cargo bench -p plexus-store -- postgres`.
         let wanted = |part: &str| {
             let mut named = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).peekable();
             named.peek().is_none() || named.any(|arg| arg == part)
@@ -48,7 +47,7 @@ fn main() -> anyhow::Result<()> {
     })
 }
 
-/// An event of about `bytes` bytes of JSON.
+/// Makes an event of about `bytes` bytes of JSON.
 fn event(bytes: usize) -> NewEvent {
     let text = "x".repeat(bytes.saturating_sub(27));
     NewEvent::now("content", JsonText::from(json!({ "type": "content", "text": text })))
@@ -58,7 +57,7 @@ fn append(session: SessionId, events: Vec<NewEvent>) -> Change {
     Change::AppendEvents(AppendEvents { session, chat: 0, events })
 }
 
-/// A session with an open chat.
+/// Creates a session with an open chat.
 async fn session(store: &dyn Store, name: &str) -> anyhow::Result<SessionId> {
     let new = CreateSession::new(name, None);
     let id = new.id;
@@ -71,7 +70,7 @@ async fn session(store: &dyn Store, name: &str) -> anyhow::Result<SessionId> {
     Ok(id)
 }
 
-/// Repeats `work` for `time` and returns how often a second.
+/// Repeats `work` for `time` and returns how often per second.
 fn rate(time: Duration, mut work: impl FnMut() -> anyhow::Result<u64>) -> anyhow::Result<f64> {
     let start = Instant::now();
     let mut done = 0;

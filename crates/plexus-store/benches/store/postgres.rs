@@ -1,4 +1,4 @@
-//! The same on PostgreSQL, beside the bare rows with the same commit settings.
+//! The same measures on PostgreSQL, compared with bare rows under the same commit settings.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::commit::{self, BODY, Figures, LOADS, ROUNDS};
 use super::{append, event, session};
 
-/// How long each figure is measured: longer than for a file, since a group takes longer.
+/// How long each figure is measured: longer than for a file, because a group takes longer.
 const TIME: Duration = Duration::from_millis(1_500);
 
 /// How many chats the bare rows belong to, in turns.
@@ -49,8 +49,8 @@ pub(crate) async fn measure() -> anyhow::Result<()> {
     wakes(&cluster.fresh_database()?).await
 }
 
-/// From the call that commits on one handle until a waiter on another is woken, beside the commit
-/// alone.
+/// Measures the time from a commit on one handle until a waiter on another is woken, compared with
+/// the commit alone.
 async fn wakes(url: &str) -> anyhow::Result<()> {
     let (a, b) = (
         PostgresStore::open(&PostgresOptions::new(url)).await?,
@@ -142,7 +142,7 @@ async fn insert(
     let types: Vec<&str> = rows.iter().map(|row| row.event_type.as_str()).collect();
     let bodies: Vec<&str> = rows.iter().map(|row| row.body.as_str()).collect();
     let [events, batches, changes] = statements;
-    // Polled in this order, so sent in this order.
+    // Polled in this order, and therefore sent in this order.
     let (began, rows, (batched, changed, done)) = future::join3(
         client.batch_execute("BEGIN"),
         client.execute(events, &[&keys, &ids, &times, &types, &bodies]),

@@ -55,7 +55,7 @@ fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// The n-th of some places spread over `size`, the same in every run.
+/// Returns the n-th of some places spread over `size`, the same in every run.
 fn spread(n: u32, size: u32) -> u32 {
     u32::try_from(u64::from(n) * 2_654_435_761 % u64::from(size - PAGE)).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! The same rows without us: what SQLite and the disk can do at best.
+//! Writes the same rows without our code: what SQLite and the disk achieve at best.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -21,12 +21,11 @@ pub(crate) fn fdatasync(dir: &Path, bytes: usize, time: Duration) -> anyhow::Res
     })
 }
 
-/// How many chats the bare rows belong to, in turns, as those of 64 children do.
+/// How many chats the bare rows belong to, in turns, like those of 64 children.
 const CHATS: i64 = 64;
 
 /// Inserts the rows of one event each (the event, its batch, its session's change), `group` events
-/// in each transaction. Its log is never moved into the file, so that the rival pays for no
-/// checkpoint at all.
+/// in each transaction. Its log is never moved into the file, so the rival pays for no checkpoint.
 pub(crate) fn sqlite(dir: &Path, group: u64, bytes: usize, time: Duration) -> anyhow::Result<f64> {
     let conn = Connection::open(dir.join(format!("bare-{group}.db")))?;
     conn.execute_batch(

@@ -1,4 +1,4 @@
-//! From a commit to the one waiter it concerns, with few and with many others blocked.
+//! The time from a commit to the one waiter it concerns, with few and with many others blocked.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What the test programs have in common: short ways to say what a store is told all the time.
+//! Helpers that all test programs share.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
 use plexus_core::digest::input_digest;
@@ -13,7 +13,7 @@ pub(crate) async fn one(store: &dyn Store, change: Change) -> Result<Committed, 
     store.commit(vec![change], Priority::Normal).await
 }
 
-/// Makes a session of nobody's, with an open chat.
+/// Creates a session without a parent, with an open chat.
 pub(crate) async fn session_with_chat(
     store: &dyn Store,
     name: &str,
@@ -34,7 +34,7 @@ pub(crate) fn new_run(session: SessionId) -> CreateRun {
     }
 }
 
-/// A request for a command, which the operator is asked about and which waits for ever.
+/// Makes a request for a command, which the operator must decide and which never expires.
 pub(crate) fn question(session: SessionId, request: &str, command: &str) -> OpenApproval {
     let input = json!({ "command": command });
     OpenApproval {
@@ -60,7 +60,7 @@ pub(crate) fn question(session: SessionId, request: &str, command: &str) -> Open
     }
 }
 
-/// The operator's decision, whatever the input was.
+/// Makes the operator's decision, whatever the input was.
 pub(crate) fn decision(id: ApprovalId, verdict: Verdict) -> DecideApproval {
     DecideApproval {
         id,

@@ -60,7 +60,7 @@ pub(crate) async fn other_input_under_the_same_request_is_a_conflict(
         panic!("another input slipped in");
     };
     assert_eq!(standing["id"], json!(id));
-    // The same request of another run is another question.
+    // The same request of another run is another approval.
     let r = run(store, s).await?;
     let other = OpenApproval { run: Some(r.n), ..question(s, "r", "rm -rf /") };
     assert_ne!(approval_of(&one(store, Change::OpenApproval(other)).await?).id, id);
@@ -90,7 +90,7 @@ pub(crate) async fn a_second_answer_loses_and_learns_what_stands(
         (stands.by, stands.message.as_deref(), stands.updated_input),
         (DecidedBy::Operator, Some("go on"), Some(edit))
     );
-    // The same answer again is fine and changes nothing.
+    // The same answer again is accepted and changes nothing.
     let again =
         one(store, Change::DecideApproval(DecideApproval { event: Some(text("x")), ..yes }))
             .await?;
@@ -217,8 +217,7 @@ pub(crate) async fn escalation_changes_the_owner_of_a_pending_one(
         one(store, Change::EscalateApproval(escalate.clone())).await,
         StoreError::Conflict { .. }
     );
-    // A reminder leaves the owner as it is, and is given once all the same, however many find it
-    // due.
+    // A reminder keeps the owner. It is still given only once, however many callers find it due.
     let remind =
         EscalateApproval { expects_owner: Owner::Operator, expects_escalations: 1, ..escalate };
     one(store, Change::EscalateApproval(remind.clone())).await?;
@@ -305,7 +304,7 @@ pub(crate) async fn the_parent_hears_of_its_childs_question(
     );
     one(store, end(parent, 0)).await?;
     one(store, end(child, 0)).await?;
-    // A question of a chat that has ended is still a question; there is only nowhere to tell it.
+    // An approval of a chat that has ended is still opened; only its event has no place to go.
     one(store, Change::OpenApproval(open("r3"))).await?;
     assert_eq!(store.chat(parent, None).await?.total_events, 3);
     assert_eq!(store.session(child).await?.pending_approvals, 3);

@@ -51,7 +51,7 @@ pub(crate) async fn a_path_goes_from_the_root_to_the_node(store: &dyn Store) -> 
     let a = append(store, t, root, "a").await?;
     let b = append(store, t, a, "b").await?;
     let c = append(store, t, b, "c").await?;
-    // A branch in the middle, and one off the branch.
+    // A branch in the middle, and one from that branch.
     let x = append(store, t, a, "x").await?;
     let y = append(store, t, x, "y").await?;
     let z = append(store, t, x, "z").await?;
@@ -112,7 +112,7 @@ pub(crate) async fn user_nodes_beside_an_open_chat_start_a_branch(
     assert_eq!(page.events.len(), 3);
     assert_eq!(ids(&store.children(it.head_node).await?), vec![page.events[1].node_id(), note]);
     assert_eq!(store.node(note).await?.parent, Some(it.head_node));
-    // Behind the ended chat a note is an ordinary child, and the next chat then branches beside it.
+    // After the ended chat a note is an ordinary child, and the next chat then branches beside it.
     let head = store.session(s).await?.head;
     let after = append(store, it.tree, head, "behind").await?;
     whole_chat(store, s, &["more"]).await?;

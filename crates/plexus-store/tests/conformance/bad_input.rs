@@ -1,4 +1,4 @@
-//! Wrong input: a typed error that says which and what, and the store as before.
+//! Wrong input: a typed error names the fault, and the store is unchanged.
 
 use plexus_core::{ApprovalId, EventId, NodeId, RuleId, SessionId, TreeId};
 use plexus_store::{

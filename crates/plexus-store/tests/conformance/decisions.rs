@@ -1,4 +1,4 @@
-//! Rules, tokens and budgets: what decides before anybody is asked.
+//! Rules, tokens and budgets, which decide before anybody is asked.
 
 use plexus_core::{Caller, RuleId};
 use plexus_store::{
@@ -193,13 +193,13 @@ pub(crate) async fn what_a_chat_sets_aside_keeps_others_from_starting_until_it_e
     one(store, start(a, cost(10))).await?;
     assert_err!(one(store, start(b, cost(1))).await, StoreError::Busy { .. });
     assert_eq!(store.session(b).await?.newest_chat, None, "a chat without room does not start");
-    // Found by its key, it sets nothing aside a second time.
+    // The chat is found by its key and reserves nothing a second time.
     one(store, start(a, cost(10))).await?;
     assert_eq!(store.spend(top).await?.reserved, cost(10));
     one(store, end(a, 0)).await?;
     assert_eq!(store.spend(top).await?.reserved, Spend::default(), "it ends with its chat");
 
-    // The last one that starts may go beyond the limit; the next may not.
+    // The last chat to start may exceed the limit; the next one may not start.
     one(store, Change::AddSpend(AddSpend { session: a, amount: cost(9) })).await?;
     one(store, start(b, cost(5))).await?;
     one(store, end(b, 0)).await?;

@@ -86,7 +86,7 @@ pub(crate) async fn a_cursor_goes_on_through_all_chats(store: &dyn Store) -> any
             }
         }
         assert_eq!(seen, everything, "pages of {limit}");
-        // At the end it waits; what comes next is all it gets.
+        // At the end there is nothing to read.
         assert_eq!(store.read_from(cursor, ReadLimit::events(limit)).await?.events, vec![]);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What the cases have in common: engines, and short ways to say what they do all the time.
+//! Helpers that the cases share: engines, and short forms of common changes.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -18,12 +18,11 @@ pub(crate) fn sqlite(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
     Ok(Arc::new(SqliteStore::open(&SqliteOptions::new(dir))?))
 }
 
-/// A store in a database of its own; nothing where PostgreSQL is not installed.
+/// Opens a store in its own database; `None` where PostgreSQL is not installed.
 pub(crate) async fn postgres() -> anyhow::Result<Option<Arc<dyn Store>>> {
     static CLUSTER: OnceLock<Option<Postgres>> = OnceLock::new();
     let found = tokio::task::spawn_blocking(|| {
-        // Nothing here asks what survives a power cut, and a database for each case is much to
-        // flush.
+        // No case here tests power loss, and flushing a database for each case takes long.
         let settings = ["fsync=off", "full_page_writes=off"].map(str::to_owned).to_vec();
         let options =
             postgres::PostgresOptions { settings, ..postgres::PostgresOptions::default() };
@@ -75,7 +74,7 @@ pub(crate) fn end(session: SessionId, chat: u32) -> Change {
     Change::EndChat(EndChat { session, chat, ending: Ending::Complete, usage: None, event })
 }
 
-/// A chat with its start, `texts` and its end.
+/// Writes a chat with its start, `texts` and its end.
 pub(crate) async fn whole_chat(
     store: &dyn Store,
     session: SessionId,
@@ -111,7 +110,7 @@ pub(crate) fn approval_of(committed: &Committed) -> ApprovalRecord {
     }
 }
 
-/// Asserts the variant of an error, and shows what came instead.
+/// Asserts the variant of an error, and shows the actual result otherwise.
 #[macro_export]
 macro_rules! assert_err {
     ($result:expr, $pattern:pat) => {

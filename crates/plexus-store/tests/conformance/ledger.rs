@@ -1,4 +1,4 @@
-//! The audit and the outbox.
+//! The audit log and the outbox.
 
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ pub(crate) async fn a_message_that_somebody_sends_is_left_alone_for_a_while(
     let due = store.outbox_due("phone", UnixMillis(49), 10).await?;
     let until = due.next.context("it is still there")?;
     assert!(due.entries.is_empty() && (50..58).contains(&until.0), "{due:?}");
-    // Whoever began was not heard of again.
+    // The sender that began never recorded a result.
     let again = OutboxEntry { due_at: until, ..message.clone() };
     assert_eq!(
         store.outbox_due("phone", until, 10).await?,

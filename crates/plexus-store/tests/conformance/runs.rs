@@ -77,15 +77,15 @@ pub(crate) async fn events_and_journal_move_together_or_not_at_all(
         ]
     };
     store.commit(step(at(0, 0), at(1, 100), "a"), Priority::Normal).await?;
-    // The same lines again, as after a crash between commit and answer: refused, with where it
-    // stands.
+    // The same lines again, as after a crash between commit and answer: refused, with the current
+    // position.
     let Err(StoreError::Conflict { standing, .. }) =
         store.commit(step(at(0, 0), at(1, 100), "a"), Priority::Normal).await
     else {
         panic!("stored twice");
     };
     assert_eq!(standing, json!({"segment": 1, "offset": 100}));
-    // The event before the position in the list is taken back with it.
+    // The event before the position in the list is rolled back with it.
     let mut backwards = step(at(0, 0), at(1, 200), "b");
     backwards.reverse();
     assert_err!(store.commit(backwards, Priority::Normal).await, StoreError::Conflict { .. });

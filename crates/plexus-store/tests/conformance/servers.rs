@@ -1,4 +1,4 @@
-//! Servers that share a store: leases, the fence, and the end of what a dead one had open.
+//! Servers that share a store: leases, fencing, and takeover from a dead server.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use crate::fixture::{
 /// Longer than any test runs.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Over before anybody can look.
+/// A lease that has run out before anybody can look.
 const OVER: Duration = Duration::from_millis(1);
 
-/// How long a lease of a millisecond may take to be over, on a machine that has other things to do.
+/// How long a lease of a millisecond may take to run out on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 async fn register(
@@ -46,7 +46,7 @@ async fn server(store: &dyn Store, id: ServerId) -> anyhow::Result<Server> {
         .expect("a server that registered is listed"))
 }
 
-/// Registers a server so that its lease is over, and waits until the store's clock says so.
+/// Registers a server with a short lease, and waits until it has run out by the store's clock.
 async fn expire(store: &dyn Store, id: ServerId, name: &str) -> anyhow::Result<Lease> {
     let lease = register(store, id, name, OVER).await?;
     let deadline = tokio::time::Instant::now() + PATIENCE;
@@ -73,7 +73,7 @@ fn journal(run: RunKey) -> Change {
     Change::SetJournalPosition(SetJournalPosition { run, expects: JournalPosition::default(), to })
 }
 
-/// Everything that only the server of a run and its chat may write.
+/// Returns every change that only the server of a run and its chat may make.
 fn writes_of(
     session: SessionId,
     run: RunKey,
@@ -107,7 +107,8 @@ fn writes_of(
     ]
 }
 
-/// A session with an open chat, the run that serves it, and an allow that has not been delivered.
+/// Creates a session with an open chat, the run that serves it, and an approval that is allowed but
+/// not delivered.
 async fn busy(
     store: &dyn Store,
     name: &str,
@@ -127,7 +128,7 @@ pub(crate) async fn without_a_lease_nothing_is_owned(store: &dyn Store) -> anyho
     let (s, r, _) = busy(store, "s").await?;
     assert_eq!((store.lease(), store.servers().await?), (None, Vec::new()));
     assert_eq!((store.run(r).await?.server, store.chat(s, None).await?.server), (None, None));
-    // A server that comes later may write to it: it belongs to nobody.
+    // A server that registers later may write to it, because it has no owner.
     register(store, ServerId::generate(), "alpha", LONG).await?;
     one(store, events(s, 0, &["on"])).await?;
     one(store, journal(r)).await?;
@@ -159,7 +160,7 @@ pub(crate) async fn another_servers_run_is_fenced(store: &dyn Store) -> anyhow::
     let before = store.chat(s, None).await?;
     register(store, ServerId::generate(), "beta", LONG).await?;
     for (name, change) in writes_of(s, r, undelivered) {
-        // The spending before it is taken back with it.
+        // The spending before it is rolled back with it.
         let amount = Spend { turns: 1, ..Spend::default() };
         let list = vec![Change::AddSpend(AddSpend { session: s, amount }), change];
         match store.commit(list, plexus_store::Priority::Normal).await {
@@ -169,14 +170,14 @@ pub(crate) async fn another_servers_run_is_fenced(store: &dyn Store) -> anyhow::
     }
     assert_eq!(store.chat(s, None).await?, before);
     assert_eq!(store.spend(s).await?.own, Spend::default());
-    // To begin in that session would be a second process in one conversation.
+    // A run in that session would be a second process in one conversation.
     let Err(StoreError::Conflict { standing, .. }) =
         one(store, Change::CreateRun(new_run(s))).await
     else {
         panic!("a second server began in a session that runs elsewhere");
     };
     assert_eq!(standing["server"], json!(a));
-    // Everybody may ask about it, decide, escalate, and delete.
+    // Any server may open approvals for it, decide, escalate, and delete it.
     let other = OpenApproval { chat: Some(0), ..question(s, "other", "ls") };
     let id = other.id;
     one(store, Change::OpenApproval(other)).await?;
@@ -234,7 +235,7 @@ pub(crate) async fn an_expired_lease_writes_nothing(store: &dyn Store) -> anyhow
         StoreError::Fenced { .. }
     );
     assert_eq!((store.chat(s, None).await?, store.run(r).await?), before);
-    // Whoever was late registers again, and goes on.
+    // A server that was late registers again and continues.
     register(store, a, "alpha", LONG).await?;
     one(store, events(s, 0, &["back"])).await?;
     Ok(())
@@ -284,7 +285,7 @@ pub(crate) async fn a_takeover_ends_all_that_was_open(store: &dyn Store) -> anyh
     // A warm process without a chat.
     let warm = session(store, "warm", None).await?;
     let warm_run = run(store, warm).await?;
-    // What belongs to somebody else, and what was delivered, is left alone.
+    // Records of another server, and answers that were delivered, are left alone.
     let lease = expire(store, a, "alpha").await?;
     register(store, ServerId::generate(), "beta", LONG).await?;
     let (other, other_run, _) = busy(store, "other").await?;
@@ -325,7 +326,7 @@ pub(crate) async fn a_takeover_ends_all_that_was_open(store: &dyn Store) -> anyh
     );
     assert_eq!(store.chat(other, None).await?.status, ChatStatus::Running);
 
-    // It is final, and it happens once.
+    // A takeover is final, and happens once.
     assert_err!(one(store, take_over(lease)).await, StoreError::Conflict { .. });
     assert_eq!(server(store, a).await?.state, ServerState::TakenOver);
     let back = register(store, a, "alpha", LONG).await?;
@@ -339,7 +340,7 @@ pub(crate) async fn a_takeover_ends_all_that_was_open(store: &dyn Store) -> anyh
         StoreError::Conflict { .. }
     );
     assert_err!(one(store, Change::UpdateRun(UpdateRun::of(r))).await, StoreError::Conflict { .. });
-    // The session goes on, here or elsewhere.
+    // The session continues, on this server or another.
     assert_eq!(chat(store, s, "again").await?, 1);
     Ok(())
 }

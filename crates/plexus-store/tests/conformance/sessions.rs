@@ -145,7 +145,7 @@ pub(crate) async fn lists_filter_and_page(store: &dyn Store) -> anyhow::Result<(
         assert!(got.items.len() <= 3);
         seen.extend(got.items.into_iter().map(|it| it.id));
         match got.next {
-            // The token travels as text.
+            // The token is passed as text.
             Some(next) => page.after = Some(next.to_string().parse()?),
             None => break,
         }
@@ -281,7 +281,7 @@ pub(crate) async fn changes_are_told_once(store: &dyn Store) -> anyhow::Result<(
             .sessions,
         vec![]
     );
-    // One at a time, nothing is skipped.
+    // Read one at a time, no session is skipped.
     let (mut after, mut seen) = (0, Vec::new());
     loop {
         let part = store.sessions_changed(after, all(), 1).await?;
@@ -292,7 +292,7 @@ pub(crate) async fn changes_are_told_once(store: &dyn Store) -> anyhow::Result<(
         seen.extend(part.sessions.into_iter().map(|it| it.id));
     }
     assert_eq!(seen, vec![b, a]);
-    // Two of one commit come together, also when only one was asked for.
+    // Two sessions of one commit are returned together, even when only one was requested.
     let (c, d) = (CreateSession::new("c", None), CreateSession::new("d", None));
     let ids = vec![c.id, d.id];
     store

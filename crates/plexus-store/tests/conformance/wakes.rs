@@ -6,8 +6,8 @@ use plexus_store::{Change, Children, DeleteSession, Owner, Store, Topic, Wake};
 
 use crate::fixture::{allow, ask, chat, decision, events, one, session};
 
-/// How long a wake may take before it counts as missing; generous, since only a failing test waits
-/// for it.
+/// How long a wake may take before it counts as missing; generous, because only a failing test
+/// waits for it.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 async fn woken(wake: &mut Wake, by: &str) -> u64 {
@@ -16,7 +16,7 @@ async fn woken(wake: &mut Wake, by: &str) -> u64 {
         .unwrap_or_else(|_| panic!("no wake came for {by}"))
 }
 
-/// Says whether a wake is waiting; answers come after wakes, so nothing can still be on its way.
+/// Returns whether a wake is pending. Answers come after wakes, so none can still be on its way.
 async fn is_woken(wake: &mut Wake) -> bool {
     tokio::time::timeout(Duration::ZERO, wake.changed()).await.is_ok()
 }
@@ -67,7 +67,7 @@ pub(crate) async fn a_wake_follows_the_commit(store: &dyn Store) -> anyhow::Resu
     let write = async { one(store, events(s, 0, &["x"])).await };
     let read = async {
         let number = woken(&mut wake, "the event").await;
-        // Whoever is woken finds what it was woken for.
+        // A woken reader finds the commit that woke it.
         Ok::<_, anyhow::Error>((
             number,
             store.chat(s, None).await?.total_events,

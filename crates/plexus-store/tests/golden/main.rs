@@ -1,4 +1,4 @@
-//! What releases have left behind: databases that this build must open and go on with, and one
+//! Databases that earlier releases left behind, which this build must open and continue, and one
 //! schema in both engines.
 
 #![expect(clippy::expect_used, reason = "a case may stop loudly, also in the helpers it calls")]
@@ -13,14 +13,15 @@ use std::path::PathBuf;
 use testkit::fixtures::workspace_root;
 use testkit::postgres::Postgres;
 
-/// The folder of each release: its data directory, and what its PostgreSQL held.
+/// Returns the folder of each release: its data directory, and the content of its PostgreSQL
+/// database.
 fn releases() -> anyhow::Result<Vec<PathBuf>> {
     let all = std::fs::read_dir(workspace_root().join("fixtures").join("golden"))?;
     all.map(|entry| Ok(entry?.path())).collect()
 }
 
-/// Runs `work` with the cluster of all tests, where waiting for it holds nobody; nothing where
-/// PostgreSQL is not installed.
+/// Runs `work` with the cluster of all tests, on a blocking thread; `None` where PostgreSQL is not
+/// installed.
 async fn with_cluster<T: Send + 'static>(
     work: impl FnOnce(&Postgres) -> anyhow::Result<T> + Send + 'static,
 ) -> anyhow::Result<Option<T>> {

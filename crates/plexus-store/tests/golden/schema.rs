@@ -1,5 +1,5 @@
-//! The schema, as each engine has it after all steps: alike in both, and the same for a database of
-//! an earlier release as for a new one.
+//! The schema of each engine after all migrations: alike in both, and the same for a database of an
+//! earlier release as for a new one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use crate::{database, releases, with_cluster};
 
-/// Tables that only PostgreSQL needs: the version it has reached, and the handles that are open.
+/// Tables that only PostgreSQL needs: the schema version, and the open handles.
 const POSTGRES_ONLY: [&str; 2] = ["schema_version", "writers"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -77,7 +77,7 @@ async fn postgres_databases_of_earlier_releases_get_the_schema_of_a_new_one() ->
     Ok(())
 }
 
-/// A schema as PostgreSQL itself tells it.
+/// Queries a schema in PostgreSQL's own terms.
 const EXACT: &str = "
     SELECT concat_ws(' ', 'column', table_name, ordinal_position, column_name, data_type,
     is_nullable,
@@ -90,7 +90,7 @@ const EXACT: &str = "
     FROM pg_class WHERE relnamespace = 'plexus'::regnamespace AND relkind = 'r'
     ORDER BY 1";
 
-// The same words for both engines, a line for each fact.
+// Both engines' schemas as lines of the same form, one for each fact.
 
 /// Returns columns with the class of their type, keys, references and indexes.
 fn of_postgres(
@@ -166,8 +166,8 @@ fn of_sqlite(path: &Path) -> anyhow::Result<BTreeSet<String>> {
     Ok(facts.collect())
 }
 
-/// Returns an index's definition without what only one engine writes: its schema, its method,
-/// casts, brackets, and how it says that something is false.
+/// Returns an index's definition without the parts that only one engine writes: its schema, its
+/// method, casts, brackets, and the spelling of `false`.
 fn index_words(definition: &str) -> String {
     let mut text = definition.to_lowercase().replace("plexus.", "").replace("using btree", "");
     for cast in ["::bigint", "::integer"] {

@@ -1,4 +1,4 @@
-//! The database dies, the network fails: everybody is told the truth, if late.
+//! The database dies or the network fails: every caller still gets the truth, perhaps late.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,11 +11,11 @@ use testkit::wait::{self, PATIENCE};
 
 use crate::fixture::{append, one, open, session_with_chat};
 
-/// How many write at once, so that groups have several lists.
+/// How many producers write at once, so that groups have several lists.
 const PRODUCERS: usize = 6;
 
-/// Appends numbers until told to stop. A number is used again when its commit was refused, so one
-/// that was stored all the same shows.
+/// Appends numbers until told to stop. A number is reused when its commit was refused, so a refused
+/// commit that was stored nevertheless shows up.
 async fn produce(
     store: Arc<PostgresStore>,
     session: SessionId,
@@ -34,8 +34,7 @@ async fn produce(
     Ok(done)
 }
 
-/// Runs producers while `harm` does its worst, then compares what was acknowledged with what is
-/// there: no less, and no more.
+/// Runs producers during `harm`, then checks that exactly the acknowledged events are stored.
 async fn under(
     store: Arc<PostgresStore>,
     harm: impl Future<Output = anyhow::Result<()>>,
@@ -75,7 +74,7 @@ async fn under(
     Ok(())
 }
 
-/// Waits until something is written again.
+/// Waits until a commit succeeds again.
 async fn goes_on(store: &PostgresStore) {
     let newest = || async { store.newest_commit().await.ok() };
     let before =
@@ -100,7 +99,7 @@ async fn a_killed_database_loses_and_repeats_nothing() -> anyhow::Result<()> {
             }
             Ok(cluster)
         });
-        // Kept until the end: dropping it removes the database.
+        // Kept until the end, because dropping it removes the database.
         kept = Some(kills.await??);
         goes_on(store.as_ref()).await;
         Ok(())
@@ -122,7 +121,8 @@ async fn lost_connections_lose_and_repeat_nothing() -> anyhow::Result<()> {
     let pause = |millis| tokio::time::sleep(Duration::from_millis(millis));
     under(store.clone(), async {
         for n in 0..6_u64 {
-            // In the middle of work: a writer that has just come back is given time to write again.
+            // A writer that has just reconnected gets time to write again, so that the harm hits it
+            // in the middle of work.
             goes_on(store.as_ref()).await;
             pause(n * 7).await;
             if n % 2 == 0 {
@@ -142,15 +142,15 @@ async fn lost_connections_lose_and_repeat_nothing() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A database, a store that reaches it through a proxy, one that reaches it directly, and somebody
-/// who can hold up every commit.
+/// A database, a store that reaches it through a proxy, one that reaches it directly, and a
+/// connection that can block every commit.
 struct Held {
     proxy: Proxy,
     store: Arc<PostgresStore>,
     direct: Arc<PostgresStore>,
     locker: tokio_postgres::Client,
-    /// Looks who waits. Not within the locker's transaction, where every look would show what the
-    /// first one saw.
+    /// Looks for waiting connections. It is not the locker, because inside a transaction every
+    /// query would show what the first one saw.
     watcher: tokio_postgres::Client,
     session: SessionId,
 }
@@ -169,12 +169,12 @@ impl Held {
         let (watcher, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await?;
         tokio::spawn(connection);
         let session = session_with_chat(store.as_ref(), "s").await?;
-        // Once without trouble, so that every statement is known.
+        // One commit without trouble, so that every statement is prepared.
         one(store.as_ref(), append(session, [0])).await?;
         Ok(Some(Self { proxy, store, direct, locker, watcher, session }))
     }
 
-    /// Starts a commit that has been asked for and cannot be done until [`release`](Self::release).
+    /// Starts a commit that has been sent and cannot finish until [`release`](Self::release).
     async fn commit_that_waits(
         &self,
         n: u64,
@@ -217,7 +217,7 @@ async fn a_commit_whose_answer_was_lost_is_acknowledged_and_not_repeated() -> an
         held.total().await.ok().filter(|total| *total == 3)
     })
     .await;
-    // It is done, and the only connection that could have told us is gone.
+    // The commit is done, and the only connection that could have told us is gone.
     held.proxy.set(Weather::Cut);
     held.proxy.set(Weather::Clear);
     let commit = wait::within("the answer", PATIENCE, writing).await??;

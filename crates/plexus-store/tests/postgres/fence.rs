@@ -1,5 +1,5 @@
-//! The fence is a lock as well as a look: who checked its lease and has not committed yet holds up
-//! whoever would end that lease.
+//! Fencing takes a lock as well as a check: a transaction that has checked its lease and has not
+//! committed yet blocks any that would end that lease.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use tokio_postgres::{Client, NoTls};
 use crate::fixture::{database, one, open};
 use crate::together::register;
 
-/// Long enough to begin a write under it, and over soon. A machine that is too slow for it sees the
-/// write refused, which is right too.
+/// Long enough to begin a write under it, and over soon. On a machine that is too slow the write is
+/// refused, which is also correct.
 const LEASE: Duration = Duration::from_secs(3);
 
-/// How many of our connections wait for a lock.
+/// Returns how many of our connections wait for a lock.
 async fn waiting(client: &Client) -> Option<i64> {
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'plexus' AND \
         wait_event_type = 'Lock'
@@ -40,7 +40,8 @@ async fn what_is_begun_under_a_lease_that_ends_meanwhile_is_found_by_the_takeove
     let (look, connection) = tokio_postgres::connect(&url, NoTls).await?;
     tokio::spawn(connection);
 
-    // The writer is stopped behind its look at the lease: somebody has the session.
+    // The writer is paused after it checked the lease, because another transaction has locked the
+    // session.
     let held = client.transaction().await?;
     held.execute("SELECT 1 FROM plexus.sessions FOR UPDATE", &[]).await?;
     let lease = register(dying.as_ref(), ServerId::generate(), LEASE).await?;
@@ -79,7 +80,7 @@ async fn what_is_begun_under_a_lease_that_ends_meanwhile_is_found_by_the_takeove
             let chat = reader.chat(s, None).await.context("the chat that was acknowledged")?;
             assert_eq!(chat.status, ChatStatus::Failed);
         }
-        // Too late by the database's clock.
+        // The lease had run out by the database's clock.
         Err(StoreError::Fenced { .. }) => assert_eq!(taken, vec![]),
         Err(error) => return Err(error.into()),
     }

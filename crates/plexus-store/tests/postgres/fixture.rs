@@ -1,5 +1,4 @@
-//! What the cases have in common: databases, handles, and short ways to say what they do all the
-//! time.
+//! Helpers that the cases share: databases, handles, and short forms of common changes.
 
 use std::sync::Arc;
 
@@ -11,10 +10,11 @@ use serde_json::json;
 
 pub(crate) use crate::common::{allow, decision, new_run, one, question, session_with_chat};
 
-/// Reads that run at once: few, so that a test of several handles leaves room for others.
+/// How many reads run at once: few, so that a test with several handles leaves connections for
+/// others.
 const READERS: usize = 4;
 
-/// An empty database; nothing where PostgreSQL is not installed.
+/// Creates an empty database; `None` where PostgreSQL is not installed.
 pub(crate) async fn database() -> anyhow::Result<Option<String>> {
     let found = tokio::task::spawn_blocking(|| {
         testkit::postgres::shared().map(|shared| shared.fresh_database())
@@ -22,7 +22,7 @@ pub(crate) async fn database() -> anyhow::Result<Option<String>> {
     found.await?.transpose()
 }
 
-/// A handle, as a server of its own has it.
+/// Opens a handle, as a separate server would.
 pub(crate) async fn open(url: &str) -> Result<Arc<PostgresStore>, StoreError> {
     let options = PostgresOptions { readers: READERS, ..PostgresOptions::new(url) };
     PostgresStore::open(&options).await.map(Arc::new)

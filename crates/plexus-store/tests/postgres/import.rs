@@ -1,7 +1,7 @@
 //! Moving a SQLite store: every row of every table arrives, and each value means the same.
 //!
 //! Both sides are read without our own code, table by table as the file lists them, so that a table
-//! which the move forgets is seen here.
+//! which the import forgets is noticed.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::fixture::{
     allow, append, database, decision, new_run, one, question, session_with_chat,
 };
 
-/// Tables whose rows are those of an engine and not of its users.
+/// Tables whose rows belong to the engine and not to its users.
 const OWN: [&str; 1] = ["store_meta"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -92,7 +92,7 @@ async fn a_file_with_a_table_that_would_be_left_behind_is_not_moved() -> anyhow:
     Ok(())
 }
 
-/// Makes a store that has at least one row in every table, and nothing running.
+/// Creates a store that has at least one row in every table, and nothing running.
 async fn fill(dir: &Path) -> anyhow::Result<()> {
     let store = SqliteStore::open(&SqliteOptions::new(dir))?;
     let now = UnixMillis::now();
@@ -175,15 +175,15 @@ async fn fill(dir: &Path) -> anyhow::Result<()> {
     ];
     store.commit(changes, Priority::Normal).await?;
     store.close().await?;
-    // What is set aside ends with its chat, and nothing moves while one runs: a row that was left
-    // over is the only one there can be.
+    // A reservation ends with its chat, and no store is imported while a chat runs. So only a
+    // leftover row can fill this table.
     let file = rusqlite::Connection::open(dir.join("plexus.db"))?;
     file.execute_batch("INSERT INTO reservations SELECT id, 0, 1, 2, 3, 4, 5 FROM sessions")?;
     Ok(())
 }
 
-/// A value of the file as the database shows it, which has types of its own for truth, ids and
-/// bytes.
+/// Converts a value of the file to the form in the database, which has its own types for booleans,
+/// ids and bytes.
 fn as_json(column: &str, value: ValueRef<'_>, there: &[Map<String, Value>]) -> Value {
     let is_bool = there.iter().any(|row| row.get(column).is_some_and(Value::is_boolean));
     let is_bytes = there

@@ -1,6 +1,6 @@
-//! What only several servers on one database can show: that they hear of each other, that one of
-//! them wins, and that a database or a network that fails in the worst moment makes nobody tell a
-//! lie. What every engine must do is in the conformance suite.
+//! Cases that need several servers on one database: they learn of each other's commits, one of them
+//! wins a race, and a failure of database or network at the worst moment makes nobody report a
+//! wrong outcome. Cases for every engine are in the conformance suite.
 
 #![expect(clippy::expect_used, reason = "a case may stop loudly, also in the helpers it calls")]
 

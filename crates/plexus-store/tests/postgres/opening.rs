@@ -1,4 +1,4 @@
-//! Opening: an empty database, several servers at once, and what is not ours.
+//! Opening: an empty database, several servers at once, and schemas that are not ours.
 
 use plexus_store::{PostgresOptions, PostgresStore, Store, StoreError};
 

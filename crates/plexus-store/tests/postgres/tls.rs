@@ -1,5 +1,5 @@
-//! The way to the database is encrypted when the URL asks for it, to the database that was meant
-//! and to nobody else; never less.
+//! The connection to the database is encrypted when the URL asks for it, and only to the intended
+//! database; a weaker connection is never used instead.
 
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
@@ -12,15 +12,15 @@ use testkit::wait::{PATIENCE, eventually_async, within};
 
 use crate::fixture::{append, database, open, session_with_chat};
 
-/// A database that speaks TLS, with a certificate for 127.0.0.1 of an authority that no machine
-/// knows.
+/// A database with TLS, whose certificate for 127.0.0.1 comes from an authority that no machine
+/// trusts.
 struct Encrypted {
     cluster: Postgres,
     authority: String,
 }
 
 impl Encrypted {
-    /// The one that the tests here share; nothing where PostgreSQL is not installed.
+    /// Returns the one that the tests here share; `None` where PostgreSQL is not installed.
     async fn shared() -> anyhow::Result<Option<&'static Self>> {
         static SHARED: OnceLock<Option<Encrypted>> = OnceLock::new();
         Ok(tokio::task::spawn_blocking(|| SHARED.get_or_init(Self::start).as_ref()).await?)
@@ -37,14 +37,14 @@ impl Encrypted {
         Some(Self { cluster, authority: authority.pem() })
     }
 
-    /// An empty database: its URL and its name.
+    /// Creates an empty database and returns its URL and its name.
     async fn database(&'static self) -> anyhow::Result<(String, String)> {
         let url = tokio::task::spawn_blocking(|| self.cluster.fresh_database()).await??;
         let name = url.rsplit('/').next().expect("a database").to_owned();
         Ok((url, name))
     }
 
-    /// Whether each connection of ours to a database is encrypted, as the database sees it.
+    /// Returns whether each connection of ours to a database is encrypted, as the database sees it.
     async fn seen(&'static self, database: String) -> anyhow::Result<Vec<String>> {
         let sql = format!(
             "SELECT ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name \
@@ -62,15 +62,15 @@ fn authority(name: &str) -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(params, KeyPair::generate().expect("a key")).expect("an authority")
 }
 
-/// What a URL says to believe the authorities of a file with this text.
+/// Returns the URL parameter that trusts the authorities in a file with this text.
 fn believing(folder: &TempDir, name: &str, authorities: &str) -> anyhow::Result<String> {
     let path = folder.path().join(name);
     std::fs::write(&path, authorities)?;
     Ok(format!("sslrootcert={}", path.display()))
 }
 
-/// What is said to whoever gets no connection. That a loaded machine took too long to answer is not
-/// what is asked for.
+/// Returns the error for a URL that gets no connection. A timeout on a loaded machine does not
+/// count.
 async fn refused(url: &str) -> String {
     eventually_async("a refusal", PATIENCE, || async {
         match open(url).await {
@@ -104,7 +104,7 @@ async fn every_connection_of_a_url_that_asks_for_encryption_has_it() -> anyhow::
         })
         .await;
         assert_eq!(other.session(id).await?.name, "s");
-        // The writer and the listener of both, and a reader.
+        // The writers and listeners of both handles, and a reader.
         let seen = encrypted.seen(name).await?;
         assert!(seen.len() >= 5 && seen.iter().all(|ssl| ssl == "t"), "{mode}: {seen:?}");
         one.close().await?;
@@ -127,10 +127,10 @@ async fn who_cannot_prove_to_be_the_database_gets_no_connection() -> anyhow::Res
     let folder = tempfile::tempdir()?;
     let ours = believing(&folder, "ours.pem", &encrypted.authority)?;
     let other = believing(&folder, "other.pem", &authority("other").pem())?;
-    // Another key behind the same name, as of somebody who pretends.
+    // An authority of the same name with another key, as an impostor would have.
     let alike = believing(&folder, "alike.pem", &authority("ours").pem())?;
     let (url, _) = encrypted.database().await?;
-    // The same address, called by a name that the certificate is not for.
+    // The same address under a host name that the certificate is not for.
     let elsewhere = url.replace("@127.0.0.1:", "@elsewhere.example:");
     assert_ne!(elsewhere, url);
     for mode in ["require", "verify-full"] {
@@ -142,7 +142,7 @@ async fn who_cannot_prove_to_be_the_database_gets_no_connection() -> anyhow::Res
                 "elsewhere.example",
                 "say in the URL the host",
             ),
-            // By the authorities of this machine, should it have any.
+            // With the authorities of this machine, if it has any.
             (format!("{url}?sslmode={mode}"), "", "sslrootcert"),
         ] {
             let said = refused(&url).await;
@@ -150,7 +150,7 @@ async fn who_cannot_prove_to_be_the_database_gets_no_connection() -> anyhow::Res
             assert!(!said.contains(encrypted.cluster.password()), "{mode}: {said}");
         }
     }
-    // It is the address and the authority that were meant, so it was for the reasons above.
+    // This address and this authority work, so the refusals above had the expected reasons.
     open(&format!("{url}?sslmode=require&{ours}")).await?.close().await?;
     Ok(())
 }

@@ -47,7 +47,7 @@ async fn a_commit_on_one_server_wakes_who_waits_on_another() -> anyhow::Result<(
         "who is woken finds what it was woken for"
     );
     wait::within("the wake of the session", PATIENCE, of_session.changed()).await;
-    // More topics than a notification holds: everybody looks.
+    // More topics than a notification holds: all subscribers are woken.
     let mut sessions = Vec::new();
     for n in 0..300 {
         sessions.push(Change::CreateSession(CreateSession::new(format!("many-{n}"), None)));
@@ -146,7 +146,7 @@ async fn a_reader_of_everything_misses_nothing_of_two_servers() -> anyhow::Resul
     let (a, b, reader) = (open(&url).await?, open(&url).await?, open(&url).await?);
     let mut writing = Vec::new();
     for n in 0..WRITERS {
-        // Half of the sessions are written to by both: their chats have no gap all the same.
+        // Both servers write to half of the sessions; their chats still have no gap.
         let s = session_with_chat(a.as_ref(), &format!("s{n}")).await?;
         let stores = if n % 2 == 0 {
             vec![a.clone(), b.clone()]
@@ -223,7 +223,7 @@ async fn a_server_that_started_again_fences_what_is_left_of_it() -> anyhow::Resu
             other => panic!("what is left of a server wrote: {other:?}"),
         }
     }
-    // One bad list of a group does not take the others along.
+    // One refused list of a group does not affect the others.
     let plain = Change::CreateSession(CreateSession::new("other", None));
     let (fenced, fine) = tokio::join!(one(old.as_ref(), append(s, [1])), one(old.as_ref(), plain));
     assert!(
@@ -276,7 +276,7 @@ async fn a_takeover_and_a_late_write_never_both_happen() -> anyhow::Result<()> {
             panic!("nothing was taken over")
         };
         assert_eq!(taken.runs, vec![RunKey { session: s, n: 0 }]);
-        // Start, what was acknowledged, and the end: nothing came after that.
+        // The start, the acknowledged events, and the end: nothing came after that.
         let chat = other.chat(s, None).await?;
         assert_eq!(u64::from(chat.total_events), 1 + written + 1, "{chat:?}");
         let last = other.read_events(s, 0, chat.total_events - 1, ReadLimit::events(10)).await?;
