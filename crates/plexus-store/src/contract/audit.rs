@@ -30,7 +30,7 @@ pub struct NumberedLine {
     pub line: AuditLine,
 }
 
-/// A message for somebody outside, kept until it is sent.
+/// A message for a receiver outside, kept until it is sent.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct OutboxEntry {
     /// Its id, made by the caller; the same id again is ignored.

@@ -21,7 +21,7 @@ use super::time::UnixMillis;
 pub struct Cursor {
     /// The session it belongs to.
     pub session: SessionId,
-    /// The chat it stands in.
+    /// The chat it is in.
     pub chat: u32,
     /// The seq of the next event to read in that chat.
     pub next: u32,

@@ -201,7 +201,7 @@ impl Sql for Conn {
     }
 }
 
-// What a failure means.
+// Errors.
 
 /// How long a caller waits that repeatedly lost to others.
 pub(super) const RETRY_BUSY: Duration = Duration::from_millis(50);
@@ -284,7 +284,7 @@ pub(super) fn classify(error: &StoreError) -> Class {
     }
 }
 
-// What goes in.
+// Parameters.
 
 impl ToSql for Param<'_> {
     fn to_sql(
@@ -318,7 +318,7 @@ fn without_nul(text: &str) -> Cow<'_, str> {
     }
 }
 
-// What comes out.
+// Rows.
 
 /// Reads a column. Another type than we write means that another program changed the tables.
 fn get<'r, T: FromSql<'r>>(row: &'r Row, column: usize) -> Result<Option<T>, StoreError> {

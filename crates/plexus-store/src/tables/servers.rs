@@ -58,7 +58,7 @@ async fn get(conn: &impl Sql, id: ServerId) -> Result<Server, StoreError> {
         .ok_or_else(|| StoreError::not_found(Thing::Server, id))
 }
 
-// The fence.
+// Fencing.
 
 /// Returns whether a lease is valid by the store's clock.
 pub(crate) async fn stands(conn: &impl Sql, lease: Lease) -> Result<bool, StoreError> {
@@ -136,7 +136,7 @@ pub(super) async fn require_not_elsewhere(
 
 // Leases.
 
-/// The longest lease: more would not fit into a column together with the clock.
+/// The longest lease, so that its end always fits into a column.
 const MAX_LEASE: Duration = Duration::from_millis(1 << 45);
 
 pub(super) async fn register(

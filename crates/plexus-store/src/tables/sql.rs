@@ -110,12 +110,12 @@ pub(crate) fn ready<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-// What goes in.
+// Parameters.
 
 /// A value for a parameter. Even a missing value has a type, because PostgreSQL asks for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Param<'p> {
-    /// A number, a moment, or the number that stands for a variant.
+    /// A number, a moment, or the number of an enum variant.
     Int(Option<i64>),
     /// A boolean.
     Bool(Option<bool>),
@@ -198,7 +198,7 @@ pub(crate) fn int(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-// What comes out.
+// Rows.
 
 /// A row of an engine. When a column is missing or has another type than in our tables, another
 /// program wrote it: the store is corrupt.
