@@ -1,5 +1,5 @@
 //! A server of a later version sends enum values, events and errors that this client does not know.
-//! The client reads the rest, and keeps the unknown parts.
+//! The client reads the rest, and keeps the unknown values.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use axum::Json;
