@@ -1,9 +1,9 @@
-//! How fast a stream-json log is read, beside what else could read it, in one run:
-//! `cargo bench -p claude_code`.
+//! Compares how fast this crate and other parsers read a stream-json log: `cargo bench -p
+//! claude_code`.
 //!
 //! The log is generated from recorded lines of the real CLI, with texts and tool results of other
-//! lengths put in. Every reader gets the same lines, in memory. The best of several rounds counts:
-//! the machine's other work only ever slows one down.
+//! lengths. Every parser gets the same lines, in memory. The best of several rounds counts, because
+//! other work of the machine only ever slows a round down.
 
 #![allow(
     clippy::expect_used,
@@ -25,8 +25,8 @@ const MEGABYTES: usize = 110;
 const ROUNDS: usize = 5;
 
 fn main() {
-    // `cargo test --all-targets` runs benchmarks too, without this word, and only wants to know
-    // that they start.
+    // `cargo test --all-targets` runs benchmarks too, without this argument, and only checks that
+    // they start.
     if !std::env::args().any(|word| word == "--bench") {
         return;
     }
@@ -101,7 +101,8 @@ fn main() {
             }),
         ),
     ];
-    // Round by round, so that a busy minute of the machine does not hit one reader alone.
+    // The readers take turns, so that a busy minute of the machine does not affect only one of
+    // them.
     let mut best = [(0.0f64, 0); 7];
     for _ in 0..ROUNDS {
         for ((_, reader), best) in readers.iter().zip(&mut best) {
@@ -134,7 +135,7 @@ type Reader<'a> = Box<dyn Fn(&mut ClaudeStreamJsonParser, &str, &[&str]) -> usiz
 const VALUE: &str = "serde_json Value";
 const PEER: &str = "claude-codes, typed event";
 
-/// Looks at every text that a reader of the log would show, so that none stays undecoded.
+/// Reads every text that a user of the log would show, so that none stays undecoded.
 fn read_texts(event: &ClaudeStreamJsonEvent) -> usize {
     let content = |content: &MessageContent| match content {
         MessageContent::Text(text) => text.len(),
@@ -173,8 +174,8 @@ fn read_block(block: &ContentBlock) -> usize {
     }
 }
 
-/// A log of at least `bytes`: by size about two fifths stream events, one fifth messages and two
-/// fifths tool results of 1 to 50 KB.
+/// Generates a log of at least `bytes`: by size about two fifths stream events, one fifth messages
+/// and two fifths tool results of 1 to 50 KB.
 fn generate(bytes: usize) -> String {
     let template = |file: &str, wanted: &dyn Fn(&Value) -> bool| -> Value {
         let path =
@@ -197,7 +198,7 @@ fn generate(bytes: usize) -> String {
     let (mut deltas, mut messages, mut answers) = (0, 0, 0);
     while log.len() < bytes {
         let before = log.len();
-        // The kind that is furthest behind its share comes next.
+        // The kind that lacks most of its share comes next.
         if deltas <= answers && deltas / 2 <= messages {
             delta["event"]["delta"]["text"] = random.text(1, 60).into();
             push(&mut log, &delta);
@@ -224,20 +225,20 @@ fn push(log: &mut String, line: &Value) {
     log.push('\n');
 }
 
-/// A generator that gives the same log every time.
+/// A random number generator with a fixed seed, so that every run gets the same log.
 struct Random(u64);
 
 impl Random {
     fn next(&mut self, below: usize) -> usize {
-        // xorshift64*: enough for text that only has to look like text.
+        // xorshift64*: good enough for text that only has to look like text.
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize % below
     }
 
-    /// Text as tools print it: words, lines, quotes, paths, and now and then something that is not
-    /// ASCII.
+    /// Generates text as tools print it: words, lines, quotes, paths, and now and then a character
+    /// that is not ASCII.
     fn text(&mut self, shortest: usize, longest: usize) -> String {
         const WORDS: [&str; 16] = [
             "let",

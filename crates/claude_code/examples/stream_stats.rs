@@ -1,5 +1,5 @@
-//! Counts what is in stream-json logs: one line of JSON for each file, or for standard input when
-//! none is named.
+//! Counts the lines of stream-json logs, and prints one line of JSON for each file, or for standard
+//! input if no file is named.
 //!
 //! `cargo run -p claude_code --example stream_stats -- FILE…`
 
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use claude_code::ClaudeStreamJsonParser;
 use serde::Serialize;
 
-/// What is printed about one file.
+/// The counts for one file.
 #[derive(Default, Serialize)]
 struct Stats {
     file: String,
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     match counted {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Standard error is the only place left to say it.
+            // There is no other place to report a failure to.
             let _ = writeln!(io::stderr(), "stream_stats: {error}");
             ExitCode::FAILURE
         }

@@ -1,20 +1,21 @@
 //! Runs the Claude Code CLI and yields its stream-json as typed events while the child lives.
 //!
 //! In reading order:
-//! - [`ClaudeStreamJsonParser`] turns one line into one [`ClaudeStreamJsonEvent`]; [`event`] says
-//!   what can be in it.
-//! - [`ClaudeClient`] starts the CLI and hands out its events; dropping the handle ends everything
-//!   the child started.
-//! - [`journal`] reads the same lines from files that somebody else writes, and goes on after a
+//!
+//! - [`ClaudeStreamJsonParser`] turns one line into one [`ClaudeStreamJsonEvent`]; [`event`]
+//!   describes its contents.
+//! - [`ClaudeClient`] starts the CLI and yields its events; dropping the handle ends everything the
+//!   child started.
+//! - [`journal`] reads the same lines from files that another process writes, and continues after a
 //!   restart.
-//! - [`control`] writes the lines that the CLI takes, and speaks the control channel over any pair
+//! - [`control`] builds the lines that the CLI reads, and speaks the control channel over any pair
 //!   of streams.
 //!
-//! Types that grow with the CLI are `#[non_exhaustive]`: a match on them has an arm for what comes
-//! tomorrow, which is best treated like `Unknown`.
+//! Types that grow with the CLI are `#[non_exhaustive]`: a match on them needs an arm for future
+//! variants, which is best treated like `Unknown`.
 //!
-//! What is not the CLI's own (the JSON scanner, line cutting, a child with its descendants) is in
-//! [`agent_lines`].
+//! Everything that is not particular to the CLI (the JSON scanner, line cutting, a child with its
+//! descendants) is in [`agent_lines`].
 #![doc = concat!("\n", include_str!("../README.md"))]
 
 mod client;

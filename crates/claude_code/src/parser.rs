@@ -10,14 +10,14 @@ pub use agent_lines::{
 
 use crate::event::ClaudeStreamJsonEvent;
 
-/// Reads stream-json, line by line. Holds nothing of a line after it was read, only memory to
-/// reuse.
+/// Reads stream-json, line by line. Between lines it keeps only memory to reuse, and nothing of a
+/// line.
 #[derive(Debug, Default)]
 pub struct ClaudeStreamJsonParser {
     reader: LineReader,
 }
 
-/// The few fields that route a line, borrowed from it: the fast path for whoever passes lines on.
+/// The few fields that route a line, borrowed from it: a fast path for callers that pass lines on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope<'a> {
     /// The outer `type`.
@@ -38,7 +38,7 @@ impl ClaudeStreamJsonParser {
         Self::default()
     }
 
-    /// Gives back the memory that was kept for reuse.
+    /// Frees the memory that was kept for reuse.
     pub fn reset(&mut self) {
         self.reader.reset();
     }
@@ -51,7 +51,7 @@ impl ClaudeStreamJsonParser {
         self.reader.read_str(line, read_event)?.transpose()
     }
 
-    /// Reads one line of bytes. What is not UTF-8 is replaced, and the event says so.
+    /// Reads one line of bytes. Bytes that are not UTF-8 are replaced, and the event says so.
     pub fn parse_bytes(
         &mut self,
         line: &[u8],
@@ -59,7 +59,7 @@ impl ClaudeStreamJsonParser {
         self.reader.read_bytes(line, read_event)?.transpose()
     }
 
-    /// Reads an event that is already a JSON value. Never
+    /// Reads an event that is already a JSON value. The error is never
     /// [`ClaudeStreamJsonParseErrorCode::JsonParse`].
     pub fn parse_json(
         &mut self,
@@ -71,7 +71,8 @@ impl ClaudeStreamJsonParser {
         })
     }
 
-    /// Reads only what routes a line, without allocating. The whole line is validated all the same.
+    /// Reads only the fields that route a line, without allocating. The whole line is validated all
+    /// the same.
     pub fn parse_envelope<'a>(
         &mut self,
         line: &'a str,
@@ -118,7 +119,7 @@ fn read_event(
     ClaudeStreamJsonEvent::read(root, repairs).map_err(no_event)
 }
 
-/// The error for a line that lacks what every event has.
+/// Returns the error for a line that lacks a required part.
 fn no_event(missing: &'static str) -> ClaudeStreamJsonParseError {
     ClaudeStreamJsonParseError::typed(
         "a line of the CLI's output is not a stream-json event",

@@ -1,4 +1,4 @@
-//! The control channel: the lines we write, and the duplex over a pair of streams.
+//! Tests the control channel: the lines we write, and the duplex over a pair of streams.
 
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
 
@@ -311,11 +311,11 @@ async fn a_control_answer_to_nothing_we_asked_is_an_event_like_any_other() {
 #[tokio::test]
 async fn a_dropped_future_never_tears_a_line() {
     let (mut duplex, mut cli) = channel();
-    // Far more than the stream between us holds, so that every write stops half way.
+    // Far more than the buffer of the stream, so that every write stops half way.
     let text = "x".repeat(50_000);
     for _ in 0..3 {
         duplex.prompt(&text).expect("queued");
-        // Polled once and dropped.
+        // The future is polled once and dropped.
         assert!(futures::FutureExt::now_or_never(duplex.next()).is_none());
     }
     let read = async {
@@ -336,7 +336,7 @@ async fn a_dropped_future_never_tears_a_line() {
 async fn both_sides_may_write_first() {
     let (mut duplex, mut cli) = channel();
     duplex.prompt(&"p".repeat(100_000)).expect("queued");
-    // A CLI that writes a lot before it reads anything.
+    // This CLI writes a lot before it reads anything.
     let talks = async {
         for _ in 0..100 {
             cli.write(json!({ "type": "n", "pad": "x".repeat(1000) })).await;

@@ -1,4 +1,4 @@
-//! Faults of a child: each is survived, and each leaves no process.
+//! Faults of a child: each is survived, and none leaves a process behind.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
@@ -13,7 +13,7 @@ use claude_code::{ClaudeCodeError, ClaudePrintRequest, ClaudeStreamJsonParseErro
 use common::{Scripted, within};
 use futures::StreamExt as _;
 
-/// Counts what is allocated, so that a bound can be asserted.
+/// Counts allocations, so that a test can assert a bound.
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
@@ -32,7 +32,7 @@ async fn a_line_of_256_mebibytes_is_skipped_in_bounded_memory() {
         within("the first event", handle.events.next()).await.expect("an event").expect("readable");
     assert_eq!(first.event_type(), "before");
     let before = MEMORY.allocated();
-    // Looked at while the line goes by, from a thread of its own.
+    // A separate thread measures the memory while the line is read.
     let peak = std::thread::scope(|scope| {
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let watch = scope.spawn(move || {
@@ -53,7 +53,8 @@ async fn a_line_of_256_mebibytes_is_skipped_in_bounded_memory() {
         drop(stop);
         watch.join().expect("watches")
     });
-    // The limit of a line, doubled while its buffer grows, and what other tests of this file hold.
+    // The limit of a line, doubled while its buffer grows, plus the memory of other tests in this
+    // file.
     assert!(peak < before + 64 * MEBIBYTE, "{} MiB for one line", (peak - before) / MEBIBYTE);
     let after =
         within("the next event", handle.events.next()).await.expect("an event").expect("readable");
@@ -146,8 +147,8 @@ async fn a_kill_during_start_leaves_nothing() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_grandchild_in_its_own_session_is_found_after_its_parents_are_gone() {
-    // The parent of the sleeper has exited long before the child does: no tree leads to it any
-    // more.
+    // The parent of the sleeper exits long before the child does, so the process tree no longer
+    // leads to it.
     let child = Scripted::new(
         r#"(setsid sh -c 'sleep 1000 & echo > detached; sleep 1000' < /dev/null > /dev/null 2>&1 &) ; while [ ! -e detached ]; do sleep 0.02; done; echo '{"type":"a"}'"#,
     );

@@ -2,7 +2,7 @@
 //! of the line.
 //!
 //! Runs in the ordinary suite with a fixed seed. `FUZZ_CASES` sets the number of cases and
-//! `FUZZ_SEED` another seed; both are printed, so that a finding can be had again.
+//! `FUZZ_SEED` another seed; both are printed, so that a finding can be reproduced.
 
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
 #![allow(
@@ -24,28 +24,29 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde::de::IgnoredAny;
 
-/// Counts what is allocated, so that a bound can be asserted.
+/// Counts allocations, so that a test can assert a bound.
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
 const DEFAULT_CASES: u32 = 3_000;
 const DEFAULT_SEED: u64 = 20_261_115;
 
-/// An index of 16 bytes for each value of two bytes, typed blocks of 32 for each three, and the
-/// line itself; vectors that grow by doubling allocate up to four times of what they need in the
-/// end.
+/// The allowed memory as a multiple of the line: an index of 16 bytes for each value of two bytes,
+/// typed blocks of 32 bytes for each three, and the line itself. Vectors that grow by doubling
+/// allocate up to four times what they need in the end.
 const MULTIPLE: usize = 64;
 
-/// What a parser and an error cost for a line of no length.
+/// The memory of a parser and an error for an empty line.
 const SMALL: usize = 4096;
 
-/// Held by each test of this file: the memory of another would be counted too.
+/// Takes the lock that serialises the tests of this file, because each would also count the memory
+/// of the others.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `test` on as many inputs as asked for.
+/// Runs `test` on the configured number of inputs.
 fn run<S: Strategy>(name: &str, strategy: S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
     let _alone = alone();
     let number =
@@ -66,7 +67,7 @@ fn run<S: Strategy>(name: &str, strategy: S, test: impl Fn(S::Value) -> Result<(
     println!("{name}: no finding in {:.1} s", started.elapsed().as_secs_f64());
 }
 
-/// Bytes, pieces of JSON, recorded lines with pieces changed.
+/// Generates bytes, pieces of JSON, and recorded lines with mutations.
 fn lines() -> impl Strategy<Value = Vec<u8>> {
     let recorded: Vec<Vec<u8>> = fixture_lines()
         .map(|(_, line)| line.into_bytes())
@@ -141,7 +142,7 @@ fn lines() -> impl Strategy<Value = Vec<u8>> {
 fn s10_arbitrary_bytes_neither_panic_nor_allocate_without_bound() {
     run("bytes", lines(), |line| {
         let mut parsed = Ok(None);
-        // The harness has threads of its own, so a count that is too high is taken again.
+        // The threads of the test harness allocate too, so a count that is too high is taken again.
         let allocated = (0..3).map(|_| {
             let before = MEMORY.total_allocated();
             parsed = ClaudeStreamJsonParser::new().parse_bytes(&line);
@@ -154,7 +155,7 @@ fn s10_arbitrary_bytes_neither_panic_nor_allocate_without_bound() {
             line.len()
         );
         if let Ok(Some(event)) = parsed {
-            // Everything lazy is looked at.
+            // Formatting decodes everything that is decoded lazily.
             let shown = format!("{event:?}");
             prop_assert!(!shown.is_empty());
         }
@@ -190,7 +191,7 @@ fn s10_lines_of_many_small_values_stay_a_small_multiple() {
 fn s10_the_scanner_accepts_what_serde_json_accepts() {
     run("differential", lines(), |line| {
         let line = String::from_utf8_lossy(&line).into_owned();
-        // A byte order mark is ours to forgive.
+        // Only our parser accepts a byte order mark.
         if line.contains('\u{feff}') {
             return Ok(());
         }
@@ -203,7 +204,7 @@ fn s10_the_scanner_accepts_what_serde_json_accepts() {
         let theirs = line.trim().is_empty() || serde_json::from_str::<IgnoredAny>(&line).is_ok();
         prop_assert_eq!(accepts, theirs, "{:?}", &line);
         prop_assert_eq!(whole.as_ref().map_or_else(is_json, |_| true), theirs, "{:?}", &line);
-        // What both read, they read alike.
+        // If both parsers accept a line, they agree on it.
         if let (Ok(Some(event)), Ok(tree)) =
             (&whole, serde_json::from_str::<serde_json::Value>(&line))
         {

@@ -1,4 +1,4 @@
-//! The journal reader: whole lines, positions that go on, growth that is noticed.
+//! Tests the journal reader: whole lines, positions to continue from, notifications of growth.
 
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
 
@@ -75,7 +75,7 @@ fn a_budget_bounds_each_read_and_loses_nothing() {
         for _ in 0..=size / budget {
             let before = lines.len();
             lines.extend(journal.read_lines(budget).expect("reads"));
-            // The first line may have been begun in an earlier read.
+            // An earlier read may already have read a part of the first line.
             let begun: usize =
                 lines[before..].iter().skip(1).map(|line| texts(vec![line.clone()])[0].len()).sum();
             assert!(begun <= budget, "{begun} bytes with a budget of {budget}");
@@ -156,7 +156,7 @@ fn segments_follow_each_other() {
     append(&segment(3), b"3b\n");
     assert_eq!(texts(journal.read_lines(PLENTY).expect("reads")), ["3b"]);
 
-    // Elsewhere, from every position.
+    // A new reader can start at every position.
     let again = |segment, offset| {
         texts(
             JournalDir::open(dir.path(), Position { segment, offset })
@@ -167,11 +167,11 @@ fn segments_follow_each_other() {
     assert_eq!(again(1, 0), ["1a", "1b", "1c", "2a", "3a", "3b"]);
     assert_eq!(again(1, 9), ["2a", "3a", "3b"]);
     assert_eq!(again(3, 3), ["3b"]);
-    // What was read may be gone.
+    // Segments that were read may be removed.
     fs::remove_file(segment(1)).expect("removed");
     fs::remove_file(segment(2)).expect("removed");
     assert_eq!(again(1, 9), ["3a", "3b"]);
-    // A small budget goes through all segments too.
+    // A small budget also gets through all segments.
     let mut slow = JournalDir::open(dir.path(), Position::START);
     let lines: Vec<String> =
         (0..20).flat_map(|_| texts(slow.read_lines(1).expect("reads"))).collect();
@@ -258,6 +258,6 @@ async fn a_subscription_that_ends_leaves_the_others_of_its_directory_alone() {
     })
     .await;
     drop(second);
-    // And the directory can be watched again.
+    // The directory can be watched again.
     assert!(watcher.subscribe(dir.path()).is_notified_by_system());
 }

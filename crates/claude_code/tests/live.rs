@@ -1,4 +1,4 @@
-//! Layer B of the contract: what the live handle promises, statement by statement.
+//! Layer B of the contract: the promises of the live handle, statement by statement.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
@@ -17,14 +17,14 @@ use claude_code::{
 use common::{Scripted, wait_until, within};
 use futures::StreamExt as _;
 
-/// What a never-ending child does.
+/// A script that never ends.
 const NEVER_ENDS: &str = "while :; do sleep 1000; done";
 
 async fn start(client: &ClaudeClient) -> ClaudePrintStreamJsonHandle {
     client.print_stream_json(ClaudePrintRequest::new("hello")).await.expect("starts")
 }
 
-/// The type of the next event.
+/// Returns the type of the next event.
 async fn next_type(handle: &mut ClaudePrintStreamJsonHandle) -> Option<String> {
     let event = within("the next event", handle.events.next()).await?;
     Some(event.expect("readable").event_type().to_owned())
@@ -115,7 +115,7 @@ async fn s12_the_first_event_arrives_before_the_exit() {
     );
     let mut handle = start(&child.client()).await;
     assert_eq!(next_type(&mut handle).await.as_deref(), Some("first"));
-    // The child cannot have ended: it waits for this.
+    // The child cannot have ended, because it waits for this file.
     std::fs::write(child.path("go"), "").expect("written");
     assert_eq!(next_type(&mut handle).await.as_deref(), Some("last"));
     assert_eq!(next_type(&mut handle).await, None);
@@ -144,8 +144,8 @@ async fn s12_a_bad_line_is_one_error_in_its_place() {
 #[tokio::test]
 async fn s13_a_full_channel_makes_the_child_wait_and_drops_nothing() {
     const LINES: usize = 3000;
-    // Each line has about a kilobyte: together far more than the channel, the reader's buffer and
-    // the pipe hold.
+    // Each line has about a kilobyte. Together they far exceed the channel, the reader's buffer and
+    // the pipe.
     let child = Scripted::new(&format!(
         r#"pad=$(printf '%01000d' 0); i=0
         while [ $i -lt {LINES} ]; do echo "{{\"type\":\"n\",\"session_id\":\"$i\",\"pad\":\"$pad\"}}"; i=$((i+1)); done; echo x > done"#
@@ -178,8 +178,8 @@ async fn s14_a_line_over_the_limit_is_skipped_with_its_true_size() {
     assert_eq!((error.code, error.line_bytes), (Code::LineTooLong, Some(5_000_000)));
 }
 
-/// A child with a grandchild in its group, and on Linux one in a session of its own, as the CLI's
-/// tools are.
+/// Returns the script of a child with a grandchild in its group, and on Linux one in a session of
+/// its own, like the CLI's tools.
 fn family(ending: &str) -> String {
     let detached = if cfg!(target_os = "linux") {
         "setsid sleep 1000 < /dev/null > /dev/null 2>&1 &"
@@ -210,7 +210,7 @@ async fn s15_dropping_the_events_ends_the_child_and_completion_says_how() {
     assert_eq!(child.processes(), [0; 0], "completion comes after the last process");
 }
 
-/// Waits until this process has no dead child that nobody waited for.
+/// Waits until this process has no zombie child.
 async fn no_zombie_of_ours() {
     if cfg!(target_os = "linux") {
         let own = std::process::id().to_string();
@@ -344,7 +344,7 @@ async fn s20_a_child_that_writes_before_it_reads_cannot_deadlock_us() {
 #[tokio::test]
 async fn s21_termination_asks_with_sigterm_first() {
     let child = Scripted::new(&family(
-        // Short naps: a shell that is asked just before it starts a nap looks at its trap only
+        // The naps are short, because a shell that is asked just before a nap runs its trap only
         // after it.
         "trap 'echo asked > asked; exit 143' TERM; echo > ready; while :; do sleep 0.1; done",
     ));
@@ -370,7 +370,7 @@ async fn s21_a_child_that_does_not_listen_is_killed_after_its_grace() {
 #[tokio::test]
 async fn s21_asked_twice_it_goes_faster() {
     let child = Scripted::new(&family(&format!("trap '' TERM; echo > ready; {NEVER_ENDS}")));
-    // With this grace the first request alone would outlast the test's deadline.
+    // With this grace, a single request would outlast the test's deadline.
     let client = child.builder().termination_grace(Duration::from_secs(3600)).build();
     let handle = start(&client).await;
     child.wait_for_file("ready").await;
@@ -379,13 +379,14 @@ async fn s21_asked_twice_it_goes_faster() {
     termination.terminate();
     assert_eq!(within("the completion", handle.completion).await.expect("ends").signal(), Some(9));
     child.wait_until_nothing_is_left().await;
-    // After the end it does nothing.
+    // After the end, a request does nothing.
     termination.terminate();
 }
 
 #[test]
 fn s22_nothing_differs_between_systems_and_nothing_needs_a_pty() {
-    // What differs between systems is in one module of `agent_lines`, which has the same test.
+    // Everything that differs between systems is in one module of `agent_lines`, which has the same
+    // test.
     fn look_at(dir: &Path) {
         for entry in std::fs::read_dir(dir).expect("a directory") {
             let path = entry.expect("an entry").path();

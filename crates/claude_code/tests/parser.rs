@@ -1,4 +1,4 @@
-//! Layer A of the contract: what the parser promises, statement by statement.
+//! Layer A of the contract: the promises of the parser, statement by statement.
 
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
 
@@ -173,8 +173,9 @@ fn s06_the_three_ways_to_parse_agree_on_every_fixture() {
     }
 }
 
-/// What is typed, without the order of keys in the JSON inside it: how often it has each byte.
-/// Digits are left out, because a tree of `serde_json` may round the last one of a float.
+/// Returns a fingerprint of the typed event that does not depend on the order of JSON keys: how
+/// often each byte occurs. Digits are left out, because a tree of `serde_json` may round the last
+/// digit of a float.
 fn in_any_order(event: &ClaudeStreamJsonEvent) -> Vec<u32> {
     let mut counts = vec![0; 256];
     for byte in format!("{:?}", event.body).bytes().filter(|byte| !byte.is_ascii_digit()) {
@@ -219,7 +220,7 @@ fn s08_no_error_holds_bytes_of_the_line() {
         format!("\"{SECRET}\""),
         format!("{{\"type\":\"control_request\",\"request\":\"{SECRET}\"}}"),
     ];
-    // Plant it in every field of one line of each shape, and break the line in two ways.
+    // Plants the secret in every field of one line of each shape, and breaks the line in two ways.
     let mut shapes = HashSet::new();
     for (_, line) in fixture_lines() {
         let mut value: Value = serde_json::from_str(&line).expect("a fixture is JSON");

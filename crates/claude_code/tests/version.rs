@@ -1,4 +1,4 @@
-//! The version probe: a clear error for every program that is not a CLI we can use.
+//! Tests the version probe: a clear error for every program that is not a supported CLI.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
@@ -12,7 +12,7 @@ use claude_code::{
 };
 use common::within;
 
-/// A program that prints what the file's name says.
+/// Probes a program that prints what its file name says.
 async fn probe(program: &str) -> Result<claude_code::ProbedCli, ProbeError> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/children").join(program);
     within("the probe", probe_version(path)).await

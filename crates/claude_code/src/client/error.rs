@@ -1,4 +1,4 @@
-//! What can go wrong with a run, for the person who must act.
+//! The errors of a run, for the person who must act.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use agent_lines::child::StartError;
 
-/// Why a run could not be started or did not end by itself. Nothing that the child printed is in
-/// here.
+/// Why a run could not be started or failed. The error contains none of the child's output.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaudeCodeError {
@@ -18,10 +17,10 @@ pub enum ClaudeCodeError {
         binary.display()
     )]
     BinaryNotFound {
-        /// What was looked for.
+        /// The program that was looked for.
         binary: PathBuf,
     },
-    /// It is not a program that we may run.
+    /// The file is not a program that this user may run.
     #[error(
         "could not start the Claude Code CLI: {} is not executable; check its permissions, or \
          give the path of an installed one",
@@ -30,7 +29,7 @@ pub enum ClaudeCodeError {
     BinaryNotExecutable {
         /// The file.
         binary: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -46,17 +45,17 @@ pub enum ClaudeCodeError {
     Spawn {
         /// The program.
         binary: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
-    /// The run took longer than it may. The child and what it started are gone.
+    /// The run exceeded its time limit. The child and everything it started are gone.
     #[error("the Claude Code CLI did not end within {after:?} and was stopped")]
     Timeout {
         /// The limit.
         after: Duration,
     },
-    /// The run printed more than a buffered run may hold.
+    /// The run printed more than a buffered run may return.
     #[error(
         "the Claude Code CLI printed more than {limit} bytes; read its events as they come instead"
     )]

@@ -1,4 +1,4 @@
-//! What a caller holds of a run.
+//! The parts of a run that its caller holds.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,8 +19,7 @@ use crate::parser::ClaudeStreamJsonParseError;
 pub struct ClaudePrintStreamJsonHandle {
     /// The events, in the order of the lines. A line that cannot be read is one error in its place.
     pub events: ClaudeEventStream,
-    /// How the child ended. It resolves when the child is gone, whether or not the events were
-    /// read.
+    /// How the child ended. It resolves when the child is gone, even if nobody reads the events.
     pub completion: ClaudeCompletion,
     termination: TerminationHandle,
     stderr_tail: StderrTail,
@@ -68,7 +67,7 @@ impl Future for ClaudeCompletion {
     }
 }
 
-/// Everything that a run gave.
+/// The complete output of a run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ClaudePrintOutput {

@@ -1,6 +1,6 @@
-//! Starts the CLI in print mode and hands out its events while it runs.
+//! Starts the CLI in print mode and yields its events while it runs.
 //!
-//! A [`ClaudeClient`] holds what all runs share. The caller of a run holds a
+//! A [`ClaudeClient`] holds the settings that all runs share. The caller of a run holds a
 //! [`ClaudePrintStreamJsonHandle`], and dropping that ends the child with everything it started.
 
 mod error;
@@ -29,7 +29,7 @@ pub use version::{OLDEST_SUPPORTED_VERSION, ProbeError, ProbedCli, TESTED_VERSIO
 
 use crate::parser::ClaudeStreamJsonParser;
 
-/// How much output [`ClaudeClient::print`] holds at most.
+/// How many bytes of output [`ClaudeClient::print`] buffers at most.
 pub const MAX_BUFFERED_BYTES: usize = 256 * 1024 * 1024;
 
 /// Runs the CLI. Cheap to clone.
@@ -38,14 +38,14 @@ pub struct ClaudeClient {
     options: ClaudeClientBuilder,
 }
 
-/// What all runs of a client share.
+/// The settings that all runs of a client share.
 #[derive(Debug, Clone)]
 pub struct ClaudeClientBuilder {
     child: ChildOptions,
 }
 
 impl ClaudeClient {
-    /// Begins a client that runs `claude` from the search path.
+    /// Creates the builder of a client that runs `claude` from the search path.
     pub fn builder() -> ClaudeClientBuilder {
         ClaudeClientBuilder { child: ChildOptions::new("claude") }
     }
@@ -55,7 +55,7 @@ impl ClaudeClient {
         self.options.child.program()
     }
 
-    /// Starts a run and returns at once; its events come while it lives. Must be called inside a
+    /// Starts a run and returns at once; its events arrive while it lives. Must be called inside a
     /// tokio runtime.
     ///
     /// Dropping the handle, or its `events`, ends the child with everything it started.
@@ -73,7 +73,7 @@ impl ClaudeClient {
         if let Some(timeout) = request.timeout {
             child = child.timeout(timeout);
         }
-        // An open and silent input costs the CLI three seconds of waiting, so it gets none unless
+        // The CLI waits three seconds for an input that is open and silent, so it gets none unless
         // the prompt needs it.
         let input = match request.prompt_for_stdin() {
             Some(prompt) => Input::Text(prompt.to_owned()),
@@ -111,13 +111,13 @@ impl ClaudeClientBuilder {
         self
     }
 
-    /// Says what the child inherits.
+    /// Sets which environment the child inherits.
     pub fn environment(mut self, environment: Environment) -> Self {
         self.child = self.child.environment(environment);
         self
     }
 
-    /// Sets a variable for every child.
+    /// Sets an environment variable for every child.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.child = self.child.env(name, value);
         self
@@ -147,7 +147,7 @@ impl ClaudeClientBuilder {
         self
     }
 
-    /// Finishes the client.
+    /// Builds the client.
     pub fn build(self) -> ClaudeClient {
         ClaudeClient { options: self }
     }

@@ -1,17 +1,17 @@
-//! One print-mode run, and the command line it becomes.
+//! One run in print mode, and its command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A prompt longer than this goes in by standard input: one argument may have 128 KiB on Linux,
-/// less elsewhere.
+/// The longest prompt that is passed as an argument. A longer one goes through standard input,
+/// because one argument may have 128 KiB on Linux and less elsewhere.
 pub const MAX_PROMPT_ARGUMENT_BYTES: usize = 100 * 1024;
 
-/// What to run. Everything but the prompt is optional.
+/// The settings of one run. Everything but the prompt is optional.
 ///
-/// The prompt, when short, is an argument and so visible to every user of the machine, as with the
-/// CLI itself.
+/// A short prompt is passed as an argument and so is visible to every user of the machine, as with
+/// the CLI itself.
 #[derive(Debug, Clone, Default)]
 pub struct ClaudePrintRequest {
     prompt: String,
@@ -47,7 +47,7 @@ enum Session {
 }
 
 impl ClaudePrintRequest {
-    /// Asks `prompt` in a new session.
+    /// Creates a request that sends `prompt` in a new session.
     pub fn new(prompt: impl Into<String>) -> Self {
         Self { prompt: prompt.into(), ..Self::default() }
     }
@@ -58,7 +58,7 @@ impl ClaudePrintRequest {
         self
     }
 
-    /// Goes on with a session. An unknown id is a failed run, not a new session.
+    /// Continues a session. An unknown id makes the run fail; it does not start a new session.
     pub fn resume(mut self, session_id: impl Into<String>) -> Self {
         self.session = Session::Resume(session_id.into());
         self
@@ -70,14 +70,14 @@ impl ClaudePrintRequest {
         self
     }
 
-    /// Goes on with the last session of the working directory. With none there, the CLI silently
+    /// Continues the last session of the working directory. If there is none, the CLI silently
     /// starts a new one.
     pub fn continue_last(mut self) -> Self {
         self.session = Session::ContinueLast;
         self
     }
 
-    /// Goes on in a copy of the resumed session instead of in itself.
+    /// Continues in a copy of the resumed session, which itself stays unchanged.
     pub fn fork_session(mut self, fork: bool) -> Self {
         self.fork_session = fork;
         self
@@ -107,7 +107,7 @@ impl ClaudePrintRequest {
         self
     }
 
-    /// Names the MCP tool that is asked for permissions.
+    /// Sets the MCP tool that the CLI asks for permission.
     pub fn permission_prompt_tool(mut self, tool: impl Into<String>) -> Self {
         self.permission_prompt_tool = Some(tool.into());
         self
@@ -119,13 +119,13 @@ impl ClaudePrintRequest {
         self
     }
 
-    /// Lets a tool run unasked.
+    /// Lets a tool run without permission.
     pub fn allow_tool(mut self, rule: impl Into<String>) -> Self {
         self.allowed_tools.push(rule.into());
         self
     }
 
-    /// Takes a tool away.
+    /// Disables a tool.
     pub fn disallow_tool(mut self, rule: impl Into<String>) -> Self {
         self.disallowed_tools.push(rule.into());
         self
@@ -137,14 +137,14 @@ impl ClaudePrintRequest {
         self
     }
 
-    /// Says which settings files count: `user`, `project`, `local`, separated by commas. Hooks of a
-    /// repository run unasked unless `project` and `local` are left out.
+    /// Sets which settings files apply: `user`, `project`, `local`, separated by commas. Hooks of a
+    /// repository run without permission unless `project` and `local` are left out.
     pub fn setting_sources(mut self, sources: impl Into<String>) -> Self {
         self.setting_sources = Some(sources.into());
         self
     }
 
-    /// Asks for messages while they are being written; see [`crate::event::stream`].
+    /// Requests messages while they are being written; see [`crate::event::stream`].
     pub fn include_partial_messages(mut self, include: bool) -> Self {
         self.include_partial_messages = include;
         self
@@ -162,30 +162,30 @@ impl ClaudePrintRequest {
         self
     }
 
-    /// Sets a variable for the child; wins over the client's.
+    /// Sets an environment variable for the child; overrides the client's.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.push((name.into(), value.into()));
         self
     }
 
-    /// Runs in this directory; wins over the client's.
+    /// Runs in this directory; overrides the client's.
     pub fn working_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.working_dir = Some(dir.into());
         self
     }
 
-    /// Stops the run after this long, from start to exit; wins over the client's.
+    /// Stops the run after this long, from start to exit; overrides the client's.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// The prompt, when it is too long for an argument.
+    /// Returns the prompt if it is too long for an argument.
     pub(super) fn prompt_for_stdin(&self) -> Option<&str> {
         (self.prompt.len() > MAX_PROMPT_ARGUMENT_BYTES).then_some(self.prompt.as_str())
     }
 
-    /// The command line, without the program.
+    /// Returns the command line, without the program.
     pub fn arguments(&self) -> Vec<OsString> {
         let mut args = Arguments(Vec::new());
         args.flag("--print").option("--output-format", "stream-json").flag("--verbose");
@@ -234,8 +234,8 @@ impl ClaudePrintRequest {
         }
         args.0.extend(self.extra_args.iter().cloned());
         if self.prompt_for_stdin().is_none() {
-            // Some options take any number of values; the separator keeps the prompt out of them,
-            // and a prompt that begins with a dash from being one.
+            // Some options take any number of values. The separator keeps the prompt out of them,
+            // and keeps a prompt that begins with a dash from being an option.
             args.flag("--").flag(&self.prompt);
         }
         args.0

@@ -1,4 +1,4 @@
-//! Asks a CLI for its version, with an error that says what to do when there is none.
+//! Asks a CLI for its version. Each error says what the user can do.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,27 +6,27 @@ use std::path::PathBuf;
 use agent_lines::child::{StartError, redact};
 use agent_lines::{CliVersion, VERSION_TIMEOUT, VersionError, ask_version};
 
-/// The version whose recorded output the tests hold this crate against.
+/// The version whose recorded output the tests of this crate use.
 pub const TESTED_VERSION: CliVersion = CliVersion { major: 2, minor: 1, patch: 325 };
 
-/// Older ones lack flags and lines that this crate counts on.
+/// The oldest supported version. Older ones lack flags and lines that this crate needs.
 pub const OLDEST_SUPPORTED_VERSION: CliVersion = CliVersion { major: 2, minor: 0, patch: 0 };
 
 /// How much of an unexpected answer is shown.
 const SHOWN_CHARACTERS: usize = 80;
 
-/// A CLI that can be used.
+/// A supported CLI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProbedCli {
     /// The program that was asked.
     pub binary: PathBuf,
-    /// What it answered.
+    /// The version that it printed.
     pub version: CliVersion,
 }
 
 impl ProbedCli {
-    /// Judges what a program answered when it was asked for its version.
+    /// Judges what a program printed when it was asked for its version.
     pub fn judge(
         binary: impl Into<PathBuf>,
         answer: Result<String, VersionError>,
@@ -53,7 +53,8 @@ impl ProbedCli {
         Ok(Self { binary, version })
     }
 
-    /// Whether it is newer than [`TESTED_VERSION`]: it is used, and the user should be told.
+    /// Returns whether it is newer than [`TESTED_VERSION`]. Such a version is used, but the user
+    /// should be told.
     pub fn is_newer_than_tested(&self) -> bool {
         self.version > TESTED_VERSION
     }
@@ -71,7 +72,7 @@ pub enum ProbeError {
         binary.display()
     )]
     NotFound {
-        /// What was looked for.
+        /// The program that was looked for.
         binary: PathBuf,
     },
     /// It cannot be run.
@@ -80,10 +81,10 @@ pub enum ProbeError {
     NotExecutable {
         /// The file.
         binary: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// It answered something that is no version of the CLI.
+    /// It printed something that is not a version of the CLI.
     #[error(
         "{} does not look like the Claude Code CLI: asked for its version it printed {seen:?}; \
          give the path of an installed one",
@@ -131,7 +132,7 @@ impl ProbeError {
             StartError::NotExecutable { binary, source } | StartError::Spawn { binary, source } => {
                 Self::NotExecutable { binary, source }
             }
-            // A probe runs in the directory of this process.
+            // This cannot happen: a probe runs in the directory of this process.
             StartError::WorkingDir { .. } => Self::NotFound { binary },
         }
     }

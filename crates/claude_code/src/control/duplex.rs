@@ -1,7 +1,7 @@
-//! The control channel over any pair of byte streams: typed requests out of it, prompts and answers
-//! into it.
+//! The control channel over any pair of byte streams: yields typed requests, and sends prompts and
+//! answers.
 //!
-//! Sending only queues a line; [`Duplex::next`] writes and reads at the same time, so neither side
+//! Sending only queues a line. [`Duplex::next`] writes and reads at the same time, so neither side
 //! can block the other, and a future that is dropped half way never leaves half a line on the wire.
 
 use std::collections::HashSet;
@@ -21,11 +21,11 @@ use crate::event::control::{
 use crate::event::{ClaudeStreamJsonEvent, EventBody};
 use crate::parser::{ClaudeStreamJsonParseError, ClaudeStreamJsonParser};
 
-/// How many bytes may wait to be written. A prompt of 10 MiB works with the CLI; several of them
-/// may wait.
+/// How many bytes may wait to be written. The CLI accepts a prompt of 10 MiB; several of them may
+/// wait.
 pub const MAX_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 
-/// How much is read at once.
+/// How many bytes are read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A control channel.
@@ -33,45 +33,45 @@ const CHUNK_BYTES: usize = 64 * 1024;
 pub struct Duplex<R, W> {
     reader: R,
     writer: Option<W>,
-    /// Whole lines that are not written yet; the first `written` bytes are.
+    /// Whole lines to write, of which the first `written` bytes are written.
     queued: Vec<u8>,
     written: usize,
     closing: bool,
     chunk: Box<[u8]>,
-    /// The part of `chunk` that is not split yet.
+    /// The part of `chunk` that is not split into lines yet.
     unread: std::ops::Range<usize>,
     at_end: bool,
     splitter: LineSplitter,
     parser: ClaudeStreamJsonParser,
-    /// Requests of ours that are not answered.
+    /// Our requests that are not answered yet.
     asked: HashSet<String>,
-    /// Prompts of ours that are not echoed.
+    /// Our prompts that are not echoed yet.
     prompted: HashSet<String>,
-    /// Permission requests of the CLI that we have answered and that are not echoed.
+    /// Permission requests of the CLI that we have answered and whose answers are not echoed yet.
     answered: HashSet<String>,
 }
 
-/// What comes out of the channel.
+/// An event of the channel.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum DuplexEvent {
     /// The CLI asks whether a tool may run, and waits.
     Permission(Box<PermissionRequest>),
-    /// The CLI no longer wants the answer to a request of its own.
+    /// The CLI no longer needs the answer to one of its requests.
     PermissionCancelled {
         /// The request.
         request_id: Text,
     },
-    /// The CLI has taken a prompt of ours.
+    /// The CLI has received a prompt of ours.
     PromptDelivered {
         /// The prompt.
         uuid: Text,
     },
-    /// The CLI has taken an answer of ours.
+    /// The CLI has received an answer of ours.
     AnswerDelivered {
         /// The request.
         request_id: Text,
-        /// What it took; none for an answer that is an error.
+        /// The decision that it received; `None` for an answer that is an error.
         decision: Option<EchoedDecision>,
     },
     /// The CLI has answered a request of ours.
@@ -82,15 +82,15 @@ pub enum DuplexEvent {
     Unreadable(ClaudeStreamJsonParseError),
 }
 
-/// A permission request that waits. Answering consumes it; [`PermissionRequest::forget`] is the way
-/// out for one that the CLI has cancelled.
+/// A permission request that waits. Answering consumes it; for a request that the CLI has
+/// cancelled, call [`PermissionRequest::forget`].
 #[derive(Debug, Clone, PartialEq)]
 #[must_use = "the child stands still until this is answered"]
 #[non_exhaustive]
 pub struct PermissionRequest {
-    /// Names the request.
+    /// The id of the request.
     pub request_id: Text,
-    /// What is asked.
+    /// The tool call in question.
     pub tool: CanUseTool,
 }
 
@@ -101,10 +101,10 @@ pub enum DuplexError {
     /// A stream failed.
     #[error("the control channel broke")]
     Io(#[from] io::Error),
-    /// The CLI has not been reading.
+    /// The queue is full because the CLI does not read its input.
     #[error("more than {MAX_QUEUED_BYTES} bytes wait for the CLI to read them")]
     Full,
-    /// Nothing can be sent after [`Duplex::close`].
+    /// The channel was closed with [`Duplex::close`].
     #[error("the control channel is closed for sending")]
     Closed,
 }
@@ -128,12 +128,13 @@ impl PermissionRequest {
 }
 
 impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
-    /// Speaks over `reader` (the CLI's standard output) and `writer` (its standard input).
+    /// Creates a channel over `reader` (the CLI's standard output) and `writer` (its standard
+    /// input).
     pub fn new(reader: R, writer: W) -> Self {
         Self::with_max_line_bytes(reader, writer, DEFAULT_MAX_LINE_BYTES)
     }
 
-    /// The same with another limit on the length of a line.
+    /// Creates a channel with another limit on the length of a line.
     pub fn with_max_line_bytes(reader: R, writer: W, max_line_bytes: usize) -> Self {
         Self {
             reader,
@@ -152,14 +153,16 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
         }
     }
 
-    /// Queues a prompt and returns its uuid. Sent while a turn runs, it is folded into that turn.
+    /// Queues a prompt and returns its uuid. While a turn runs, the prompt becomes part of that
+    /// turn.
     pub fn prompt(&mut self, text: &str) -> Result<Uuid, DuplexError> {
         let uuid = Uuid::new_v4();
         self.prompt_as(&uuid.to_string(), text)?;
         Ok(uuid)
     }
 
-    /// Queues a prompt under a uuid of the caller's: sent twice under the same one, it runs once.
+    /// Queues a prompt with a uuid of the caller's. This makes it idempotent: sent twice with the
+    /// same uuid, it runs once.
     pub fn prompt_as(&mut self, uuid: &str, text: &str) -> Result<(), DuplexError> {
         self.send(lines::user_prompt(Some(uuid), text))?;
         self.prompted.insert(uuid.to_owned());
@@ -196,7 +199,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
         self.request(lines::interrupt)
     }
 
-    /// Queues any request, built from a fresh id, and returns that id.
+    /// Queues any request, built with a new id, and returns that id.
     pub fn request(
         &mut self,
         build: impl FnOnce(&str) -> ControlLine,
@@ -220,19 +223,19 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
         Ok(())
     }
 
-    /// Closes the CLI's input once everything queued is written: it finishes its turn and ends. An
-    /// open permission request is denied by this.
+    /// Closes the CLI's input once everything queued is written: the CLI finishes its turn and
+    /// ends. This denies an open permission request.
     pub fn close(&mut self) {
         self.closing = true;
     }
 
-    /// Returns the next thing that the CLI says, writing what is queued meanwhile; `None` when its
+    /// Returns the next event of the CLI, and meanwhile writes what is queued; `None` when its
     /// output has ended. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Result<DuplexEvent, DuplexError>> {
         std::future::poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// Writes everything that is queued. Use it where nobody calls [`Duplex::next`]; it reads
+    /// Writes everything that is queued. Use it if nothing calls [`Duplex::next`]; it reads
     /// nothing.
     pub async fn flush(&mut self) -> Result<(), DuplexError> {
         std::future::poll_fn(|cx| self.poll_write(cx)).await.map_err(DuplexError::Io)
@@ -242,8 +245,8 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<DuplexEvent, DuplexError>>> {
-        // A broken pipe is not reported here: a CLI that is ending closes its input first, and what
-        // it still has to say comes on the other stream.
+        // A broken pipe is not reported here: a CLI that is ending closes its input first, and its
+        // last output comes on the other stream.
         if let Poll::Ready(Err(error)) = self.poll_write(cx)
             && error.kind() != io::ErrorKind::BrokenPipe
         {
@@ -266,7 +269,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Duplex<R, W> {
         }
     }
 
-    /// Reads lines that are already here.
+    /// Returns the next line that is already in the buffer.
     fn next_line(&mut self) -> Option<Result<ClaudeStreamJsonEvent, ClaudeStreamJsonParseError>> {
         loop {
             let mut input = &self.chunk[self.unread.clone()];

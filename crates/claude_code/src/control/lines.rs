@@ -1,7 +1,7 @@
-//! Builds the lines that the CLI takes on its standard input (`--input-format stream-json`).
+//! Builds the lines that the CLI reads from its standard input (`--input-format stream-json`).
 //!
-//! One line that is not a JSON object kills the CLI. A [`ControlLine`] can only be made here, from
-//! parts that are valid, and never holds a line break.
+//! One line that is not a JSON object kills the CLI. A [`ControlLine`] can only be built here, from
+//! valid parts, and never contains a line break.
 
 use agent_lines::json::RawJson;
 use serde_json::{Map, Value, json};
@@ -28,21 +28,21 @@ impl ControlLine {
     }
 }
 
-/// What we say about a tool that a child wants to run.
+/// Our answer about a tool that a child wants to run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum PermissionAnswer {
-    /// It may run.
+    /// The tool may run.
     Allow {
-        /// With this input. Always the whole input: older CLIs run a bare allow with empty
+        /// The input to run with, always complete: older CLIs run a bare allow with empty
         /// arguments.
         updated_input: RawJson,
-        /// Rules to add, as the CLI suggested them or of our own.
+        /// Rules to add, either those that the CLI suggested or our own.
         updated_permissions: Option<RawJson>,
     },
-    /// It may not.
+    /// The tool may not run.
     Deny {
-        /// What the model is told, word for word.
+        /// The message that the model gets, word for word.
         message: String,
         /// What happens next.
         then: AfterDeny,
@@ -50,12 +50,12 @@ pub enum PermissionAnswer {
 }
 
 impl PermissionAnswer {
-    /// Lets the tool run with this input, the whole of it.
+    /// Allows the tool with this input, which must be complete.
     pub fn allow(updated_input: RawJson) -> Self {
         Self::Allow { updated_input, updated_permissions: None }
     }
 
-    /// Refuses the tool; the model reads `message` and goes on.
+    /// Refuses the tool; the model reads `message` and continues.
     pub fn deny(message: impl Into<String>) -> Self {
         Self::Deny { message: message.into(), then: AfterDeny::GoOn }
     }
@@ -65,23 +65,23 @@ impl PermissionAnswer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AfterDeny {
-    /// The model reads the message and goes on.
+    /// The model reads the message and continues.
     GoOn,
     /// The turn ends, and the message is lost.
     Interrupt,
 }
 
-/// Asks the CLI what it can do and which requests are open. Optional, and allowed at any time.
+/// Asks the CLI for its capabilities and open requests. Optional, and allowed at any time.
 pub fn initialize(request_id: &str) -> ControlLine {
     control_request(request_id, "initialize", Map::new())
 }
 
-/// Ends the running turn. The answer names prompts that it came too early for.
+/// Ends the running turn. The answer names the prompts that are still queued and will run.
 pub fn interrupt(request_id: &str) -> ControlLine {
     control_request(request_id, "interrupt", Map::new())
 }
 
-/// Changes the model; `None` goes back to the default.
+/// Changes the model; `None` restores the default.
 pub fn set_model(request_id: &str, model: Option<&str>) -> ControlLine {
     let fields = model.map(|model| ("model".to_owned(), Value::from(model)));
     control_request(request_id, "set_model", fields.into_iter().collect())
@@ -108,8 +108,8 @@ pub fn control_request(
     )
 }
 
-/// Sends a prompt. With a `uuid` the CLI echoes it, ties the turn to it, and runs the same prompt
-/// only once.
+/// Sends a prompt. With a `uuid` the CLI echoes it, attributes the turn to it, and runs the same
+/// prompt only once.
 pub fn user_prompt(uuid: Option<&str>, text: &str) -> ControlLine {
     user_prompt_content(uuid, Value::from(text))
 }
@@ -132,7 +132,7 @@ fn user_prompt_content(uuid: Option<&str>, content: Value) -> ControlLine {
     ControlLine::from_json(&line)
 }
 
-/// Answers a permission request. The input goes out byte for byte as it is in the answer.
+/// Answers a permission request. The input is sent byte for byte as it is in the answer.
 pub fn answer_permission(request_id: &str, answer: &PermissionAnswer) -> ControlLine {
     let response = match answer {
         PermissionAnswer::Allow { updated_input, updated_permissions } => {
@@ -160,7 +160,7 @@ pub fn answer_permission(request_id: &str, answer: &PermissionAnswer) -> Control
     ))
 }
 
-/// Answers a request that we cannot serve, so that the CLI does not wait for ever.
+/// Answers a request that we cannot serve with an error, so that the CLI does not wait for ever.
 pub fn answer_error(request_id: &str, error: &str) -> ControlLine {
     ControlLine::from_json(&json!({
         "type": "control_response",
@@ -168,11 +168,11 @@ pub fn answer_error(request_id: &str, error: &str) -> ControlLine {
     }))
 }
 
-/// Longest id of an unnamed request that its answer repeats.
+/// The longest id of an unnamed request that its answer repeats.
 const MAX_UNNAMED_ID_BYTES: usize = 256;
 
-/// Refuses a request whose id is no string. The answer carries the id as it came, or `null` where
-/// that is too long to repeat.
+/// Refuses a request whose id is not a string. The answer repeats the id unchanged, or has `null`
+/// if it is too long to repeat.
 pub fn answer_unnamed(request_id: &RawJson, error: &str) -> ControlLine {
     let id = Some(request_id.get()).filter(|id| id.len() <= MAX_UNNAMED_ID_BYTES);
     let (id, error) = (one_line(id.unwrap_or("null")), Value::from(error));
@@ -181,8 +181,8 @@ pub fn answer_unnamed(request_id: &RawJson, error: &str) -> ControlLine {
     ))
 }
 
-/// Inside valid JSON a line break can only be white space between values, where a space means the
-/// same.
+/// Replaces line breaks by spaces. In valid JSON a line break can only be white space between
+/// values, where a space means the same.
 fn one_line(json: &str) -> String {
     json.replace(['\n', '\r'], " ")
 }

@@ -1,7 +1,7 @@
-//! The control channel: the lines that we write to the CLI, and a duplex that speaks it over any
-//! pair of byte streams.
+//! The control channel: the lines that we write to the CLI, and a duplex over any pair of byte
+//! streams.
 //!
-//! The lines that the CLI writes are in [`crate::event::control`].
+//! [`crate::event::control`] has the lines that the CLI writes.
 
 mod duplex;
 mod lines;

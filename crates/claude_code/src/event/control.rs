@@ -1,35 +1,34 @@
-//! Control lines as the CLI writes them: its requests, its answers, and the echoes of our answers.
+//! The control lines of the CLI: its requests, its answers, and the echoes of our answers.
 //!
-//! The other direction, the lines that we write, is [`crate::control`].
+//! [`crate::control`] has the other direction, the lines that we write.
 
 use agent_lines::json::{FromJson, RawJson, Text, Value};
 use agent_lines::json_object;
 
-/// A request. From the CLI it waits for a `control_response` with the same `request_id`.
+/// A request. The CLI waits for a `control_response` with the same `request_id`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ControlRequest {
-    /// Names the request; the answer carries it. Empty for an
+    /// Identifies the request; the answer carries it. Empty for an
     /// [`Unnamed`](ControlRequestBody::Unnamed) one.
     pub request_id: Text,
-    /// What is asked.
+    /// The request itself.
     pub request: ControlRequestBody,
 }
 
-/// What is asked.
+/// The kinds of request.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ControlRequestBody {
-    /// May this tool run?
+    /// Asks whether a tool may run.
     CanUseTool(Box<CanUseTool>),
-    /// A request whose `request_id` is no string, whatever it asks. Its only answer is an error
-    /// that carries the id as it came.
+    /// Any request whose `request_id` is not a string. Its only answer is an error that repeats the
+    /// id unchanged.
     Unnamed {
         /// The id; `null` if there is none.
         request_id: RawJson,
     },
-    /// Anything else, whole. It must be answered, with an error if need be, or the CLI waits for
-    /// ever.
+    /// Any other request. We must answer it, if only with an error, or the CLI waits for ever.
     Other {
         /// The request's subtype, if it has one.
         subtype: Option<Text>,
@@ -39,45 +38,45 @@ pub enum ControlRequestBody {
 }
 
 json_object! {
-    /// A question whether a tool may run.
+    /// The question whether a tool may run.
     pub struct CanUseTool {
         /// The tool.
         tool_name: Text = "tool_name",
-        /// The tool's name for people.
+        /// The tool's display name.
         display_name: Option<Text> = "display_name",
-        /// Its arguments, byte for byte: what is approved must be what runs.
+        /// Its arguments, byte for byte: exactly the approved input must run.
         input: RawJson = "input",
-        /// What the model says it is for.
+        /// The purpose of the call, in the model's words.
         description: Option<Text> = "description",
-        /// Rules that would spare the question next time.
+        /// Rules that would make the question unnecessary next time.
         permission_suggestions: Option<RawJson> = "permission_suggestions",
         /// The path that made the CLI ask.
         blocked_path: Option<Text> = "blocked_path",
         /// Why the CLI asks.
         decision_reason: Option<Text> = "decision_reason",
-        /// What kind of reason: `rule`, …
+        /// The kind of reason: `rule`, …
         decision_reason_type: Option<Text> = "decision_reason_type",
-        /// Where the rule comes from that made it ask.
+        /// The source of the rule that made the CLI ask.
         decision_reason_rule_source: Option<Text> = "decision_reason_rule_source",
-        /// Whether a person has to answer, because the tool is a question to one.
+        /// Whether a person has to answer, because the tool itself asks the user something.
         requires_user_interaction: Option<bool> = "requires_user_interaction",
         /// The call.
         tool_use_id: Option<Text> = "tool_use_id",
-        /// The subagent that wants it.
+        /// The subagent that makes the call.
         agent_id: Option<Text> = "agent_id",
     }
 
-    /// The CLI's answer to `initialize`, as far as a supervisor needs it.
+    /// The CLI's answer to `initialize`, limited to the fields that a supervisor needs.
     pub struct InitializeAnswer {
         /// `running`, `requires_action` or `idle`.
         session_state: Option<Text> = "session_state",
         /// The CLI's version.
         claude_code_version: Option<Text> = "claude_code_version",
-        /// The CLI's process.
+        /// The CLI's process id.
         pid: Option<u32> = "pid",
         /// The permission mode.
         current_permission_mode: Option<Text> = "current_permission_mode",
-        /// What this CLI can do beyond the base protocol.
+        /// The CLI's capabilities beyond the base protocol.
         capabilities: Vec<Text> = "capabilities",
         /// Slash commands.
         commands: Option<RawJson> = "commands",
@@ -87,12 +86,12 @@ json_object! {
 
     /// The CLI's answer to `interrupt`.
     pub struct InterruptAnswer {
-        /// Prompts that the interrupt came too early for: they will run.
+        /// Prompts that were still queued when the interrupt came: they will run.
         still_queued: Vec<Text> = "still_queued",
     }
 }
 
-/// The CLI no longer wants an answer; one that comes now is ignored and not echoed.
+/// The CLI no longer needs an answer; one that comes now is ignored and not echoed.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ControlCancelRequest {
@@ -100,7 +99,7 @@ pub struct ControlCancelRequest {
     pub request_id: Text,
 }
 
-/// An answer: the CLI's to a request of ours, or the echo of ours to a request of the CLI's. The
+/// An answer: the CLI's to a request of ours, or the echo of ours to a request of the CLI. The
 /// `request_id` says which.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -109,42 +108,41 @@ pub struct ControlResponse {
     pub request_id: Text,
     /// The answer.
     pub outcome: ControlOutcome,
-    /// The name of the refusal, where it has one.
+    /// The name of the error, if it has one.
     pub error_code: Option<Text>,
-    /// Permission requests that are open; only with the answer to `initialize`.
+    /// Open permission requests; only in the answer to `initialize`.
     pub pending_permission_requests: Option<Vec<ControlRequest>>,
-    /// Questions to the user that are open, in the CLI's own form; only with the answer to
-    /// `initialize`.
+    /// Open questions to the user, in the CLI's own form; only in the answer to `initialize`.
     pub pending_user_dialog_requests: Option<RawJson>,
 }
 
-/// How a request went.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ControlOutcome {
-    /// It was done.
+    /// The request succeeded.
     Success(Success),
-    /// It was refused.
+    /// The request was refused.
     Error(Text),
-    /// Something else, whole.
+    /// Any other outcome, complete.
     Other(RawJson),
 }
 
-/// The good case, with the answer read in the forms that it may have.
+/// A successful answer, parsed in every form that it may have.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Success {
     /// The answer.
     pub response: Option<RawJson>,
-    /// The answer, read as the one to `interrupt`.
+    /// The answer, parsed as the one to `interrupt`.
     pub interrupt: InterruptAnswer,
-    /// The answer, read as the one to `initialize`; `None` when it lacks what every such answer
-    /// has.
+    /// The answer, parsed as the one to `initialize`; `None` if it lacks a field that every such
+    /// answer has.
     pub initialize: Option<Box<InitializeAnswer>>,
-    /// The answer, read as an echoed decision about a tool.
+    /// The answer, parsed as an echoed decision about a tool.
     pub decision: Option<EchoedDecision>,
 }
 
-/// A decision of ours that the CLI has taken.
+/// A decision of ours that the CLI has received.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum EchoedDecision {
@@ -155,7 +153,7 @@ pub enum EchoedDecision {
     },
     /// The tool does not run.
     Deny {
-        /// What the model is told.
+        /// The message that the model gets.
         message: Option<Text>,
     },
 }
@@ -164,7 +162,7 @@ impl FromJson for ControlRequest {
     fn from_json(value: Value<'_>) -> Option<Self> {
         let id = value.get("request_id");
         let Some(request_id) = id.and_then(Value::text) else {
-            // Without `request` it is no request either, and nobody waits for its answer.
+            // A line without `request` is not a request either, and nobody waits for its answer.
             let _request = value.get("request").filter(|request| request.is_object())?;
             let request_id = id.map(Value::raw).unwrap_or_default();
             return Some(Self {
@@ -172,7 +170,7 @@ impl FromJson for ControlRequest {
                 request: ControlRequestBody::Unnamed { request_id },
             });
         };
-        // In lists of open requests the fields may stand beside the id instead of inside `request`.
+        // In lists of open requests the fields may be beside the id instead of inside `request`.
         let request = value.get("request").unwrap_or(value);
         let subtype = request.get("subtype").and_then(Value::text);
         let is_permission = subtype.as_deref() == Some("can_use_tool")

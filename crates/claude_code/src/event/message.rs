@@ -9,7 +9,7 @@ use agent_lines::json_object;
 pub struct AssistantMessage {
     /// The message the block belongs to.
     pub message: Message,
-    /// What the CLI says about the line.
+    /// The fields that the CLI adds to the line.
     pub meta: AssistantMeta,
 }
 
@@ -19,7 +19,7 @@ pub struct AssistantMessage {
 pub struct UserMessage {
     /// The message.
     pub message: Message,
-    /// What the CLI says about the line.
+    /// The fields that the CLI adds to the line.
     pub meta: UserMeta,
 }
 
@@ -30,41 +30,41 @@ json_object! {
         id: Option<Text> = "id",
         /// `assistant` or `user`.
         role: Option<Text> = "role",
-        /// The model, `<synthetic>` for what the CLI wrote itself.
+        /// The model; `<synthetic>` for messages that the CLI wrote itself.
         model: Option<Text> = "model",
-        /// What was said.
+        /// The content.
         content: MessageContent = "content",
-        /// Why the model stopped; null in `assistant` lines while it has not.
+        /// Why the model stopped; null in `assistant` lines while it continues.
         stop_reason: Option<Text> = "stop_reason",
         /// The sequence that stopped it.
         stop_sequence: Option<Text> = "stop_sequence",
-        /// What it cost so far.
+        /// The token usage so far.
         usage: Option<Box<Usage>> = "usage",
     }
 
-    /// What stands beside `message` in an `assistant` line.
+    /// The fields beside `message` in an `assistant` line.
     pub struct AssistantMeta {
-        /// The tool use whose subagent speaks; none for the main agent.
+        /// The tool use that started the subagent; `None` for the main agent.
         parent_tool_use_id: Option<Text> = "parent_tool_use_id",
         /// When the CLI wrote it, RFC 3339.
         timestamp: Option<Text> = "timestamp",
         /// The API's id of the request.
         request_id: Option<Text> = "request_id",
-        /// Which failure this synthetic message is about.
+        /// The failure that this synthetic message reports.
         error: Option<Text> = "error",
-        /// Whether the CLI wrote it about a failure of the API.
+        /// Whether the CLI wrote it to report a failure of the API.
         is_api_error_message: Option<bool> = "is_api_error_message",
         /// The HTTP status of that failure.
         api_error_status: Option<i64> = "api_error_status",
         /// The API's name for that failure.
         api_error_type: Option<Text> = "api_error_type",
-        /// Whether the message was cut short.
+        /// Whether the message was aborted.
         aborted: Option<bool> = "aborted",
         /// The prompt it answers.
         user_message_uuid: Option<Text> = "user_message_uuid",
         /// All prompts it answers.
         user_message_uuids: Vec<Text> = "user_message_uuids",
-        /// The subagent that speaks.
+        /// The subagent that wrote the message.
         agent_id: Option<Text> = "agent_id",
         /// That subagent's kind.
         subagent_type: Option<Text> = "subagent_type",
@@ -72,25 +72,25 @@ json_object! {
         task_description: Option<Text> = "task_description",
         /// How long the model thought.
         thinking_duration_ms: Option<u64> = "thinking_duration_ms",
-        /// How its thinking is shown.
+        /// How the thinking is shown.
         thinking_display: Option<Text> = "thinking_display",
     }
 
-    /// What stands beside `message` in a `user` line.
+    /// The fields beside `message` in a `user` line.
     pub struct UserMeta {
-        /// The tool use whose subagent this belongs to; none for the main agent.
+        /// The tool use that started the subagent; `None` for the main agent.
         parent_tool_use_id: Option<Text> = "parent_tool_use_id",
         /// When the CLI wrote it, RFC 3339.
         timestamp: Option<Text> = "timestamp",
         /// Whether this is the echo of a line that we sent (with `--replay-user-messages`).
         is_replay: Option<bool> = "isReplay",
-        /// Whether the CLI made it up itself.
+        /// Whether the CLI generated the message itself.
         is_synthetic: Option<bool> = "isSynthetic",
-        /// The tool's own form of its result.
+        /// The result in the tool's own form.
         tool_use_result: Option<RawJson> = "tool_use_result",
-        /// Who let each tool run.
+        /// Who allowed or refused each tool use.
         tool_result_meta: Vec<ToolResultMeta> = "tool_result_meta",
-        /// Where the message comes from, when not from a prompt.
+        /// The origin of the message, if it is not a prompt.
         origin: Option<Origin> = "origin",
         /// The subagent this belongs to.
         agent_id: Option<Text> = "agent_id",
@@ -100,49 +100,49 @@ json_object! {
         task_description: Option<Text> = "task_description",
     }
 
-    /// What the CLI notes about one tool result.
+    /// The CLI's note about one tool result.
     pub struct ToolResultMeta {
         /// The tool use.
         id: Option<Text> = "id",
-        /// Who decided that it may run.
+        /// Who allowed or refused it, and how.
         permission_decision: Option<PermissionDecision> = "permission_decision",
         /// Why it did not run.
         non_execution_kind: Option<Text> = "non_execution_kind",
     }
 
-    /// A decision about one tool use, as the CLI noted it.
+    /// The decision about one tool use, as the CLI recorded it.
     pub struct PermissionDecision {
         /// `accept` or `reject`.
         decision: Option<Text> = "decision",
-        /// `user_temporary` (an answer), `config` (never asked), `hook`, …
+        /// `user_temporary` (an answer), `config` (nobody was asked), `hook`, …
         source: Option<Text> = "source",
-        /// More about the source.
+        /// Details of the source.
         reason_type: Option<Text> = "reason_type",
     }
 
-    /// What made the CLI start a turn or write a message by itself.
+    /// The cause of a turn or message that the CLI started by itself.
     pub struct Origin {
         /// `task-notification`, …
         kind: Option<Text> = "kind",
-        /// Which part of the CLI.
+        /// The part of the CLI that started it.
         producer: Option<Text> = "producer",
         /// The run it belongs to.
         run_id: Option<Text> = "runId",
     }
 
-    /// Tokens of one request or one turn.
+    /// Token counts of one request or one turn.
     pub struct Usage {
-        /// Tokens read.
+        /// Input tokens.
         input_tokens: Option<u64> = "input_tokens",
-        /// Tokens written.
+        /// Output tokens.
         output_tokens: Option<u64> = "output_tokens",
-        /// Tokens put into the cache.
+        /// Input tokens that were written to the cache.
         cache_creation_input_tokens: Option<u64> = "cache_creation_input_tokens",
-        /// Tokens read from the cache.
+        /// Input tokens that were read from the cache.
         cache_read_input_tokens: Option<u64> = "cache_read_input_tokens",
         /// The API's service tier.
         service_tier: Option<Text> = "service_tier",
-        /// Tools that ran at the API.
+        /// The tools that ran at the API.
         server_tool_use: Option<RawJson> = "server_tool_use",
     }
 }
@@ -172,12 +172,12 @@ pub enum MessageContent {
     Text(Text),
     /// Blocks, in order.
     Blocks(Vec<ContentBlock>),
-    /// Something else; see the event's raw JSON.
+    /// Any other content; see the event's raw JSON.
     Other(RawJson),
 }
 
 impl MessageContent {
-    /// Returns the blocks; none when the content is plain text.
+    /// Returns the blocks; empty if the content is plain text.
     pub fn blocks(&self) -> &[ContentBlock] {
         match self {
             Self::Blocks(blocks) => blocks,
@@ -185,7 +185,7 @@ impl MessageContent {
         }
     }
 
-    /// Returns all text in it, blocks joined without a separator.
+    /// Returns all its text, with the blocks joined without a separator.
     pub fn text(&self) -> String {
         match self {
             Self::Text(text) => text.to_string(),
@@ -228,15 +228,15 @@ pub enum ContentBlock {
     Text(Text),
     /// The model's thinking.
     Thinking(Box<Thinking>),
-    /// Thinking that only the API can read.
+    /// Thinking that is encrypted for the API.
     RedactedThinking(RawJson),
     /// The model calls a tool.
     ToolUse(Box<ToolUse>),
     /// The model calls a tool that runs at the API.
     ServerToolUse(Box<ToolUse>),
-    /// What a tool gave back.
+    /// The result of a tool.
     ToolResult(Box<ToolResult>),
-    /// What a tool at the API gave back.
+    /// The result of a tool at the API.
     ServerToolResult(Box<ServerToolResult>),
     /// An image.
     Image(RawJson),
@@ -249,15 +249,15 @@ pub enum ContentBlock {
 json_object! {
     /// The model's thinking.
     pub struct Thinking {
-        /// What it thought; may be empty when the API keeps it.
+        /// The text; may be empty if the API withholds it.
         thinking: Text = "thinking",
-        /// The API's seal on it.
+        /// The API's signature of it.
         signature: Option<Text> = "signature",
     }
 
     /// A call of a tool.
     pub struct ToolUse {
-        /// Names this call; its result carries the same.
+        /// The id of the call; its result carries the same.
         id: Text = "id",
         /// The tool.
         name: Text = "name",
@@ -269,7 +269,7 @@ json_object! {
     pub struct ToolResult {
         /// The call.
         tool_use_id: Text = "tool_use_id",
-        /// What came back.
+        /// The result.
         content: MessageContent = "content",
         /// Whether it failed or was refused.
         is_error: Option<bool> = "is_error",
@@ -277,17 +277,17 @@ json_object! {
 
     /// The result of a call that ran at the API.
     pub struct ServerToolResult {
-        /// Which tool: `web_search_tool_result`, …
+        /// The type of the result: `web_search_tool_result`, …
         block_type: Text = "type",
         /// The call.
         tool_use_id: Option<Text> = "tool_use_id",
-        /// What came back.
+        /// The result.
         content: Option<RawJson> = "content",
     }
 }
 
 impl ContentBlock {
-    /// Reads one block. What cannot be read as its type says is kept whole.
+    /// Reads one block. A block that does not have the form of its type is kept as `Unknown`.
     pub(crate) fn read(value: Value<'_>) -> Self {
         let kind = value.get("type").and_then(Value::as_str);
         let known = match kind.as_deref().unwrap_or_default() {

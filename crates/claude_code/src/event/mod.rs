@@ -1,9 +1,9 @@
-//! What a line of stream-json says, typed.
+//! The typed lines of stream-json.
 //!
 //! The outer `type` decides which module reads the rest: [`system`], [`message`] (assistant and
 //! user), [`result`], [`stream`], [`control`], [`other`]. Reading is lenient by design, because new
-//! types, subtypes, blocks and fields come with almost every release of the CLI: what is not known
-//! stays in [`ClaudeStreamJsonEvent::raw`] and in the `Unknown` and `Other` variants.
+//! types, subtypes, blocks and fields come with almost every release of the CLI: unknown parts stay
+//! in [`ClaudeStreamJsonEvent::raw`] and in the `Unknown` and `Other` variants.
 
 pub mod control;
 pub mod message;
@@ -28,13 +28,13 @@ use system::SystemEvent;
 /// One line of the CLI's output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClaudeStreamJsonEvent {
-    /// The CLI's session, where the line names one.
+    /// The CLI's session, if the line names one.
     pub session_id: Option<Text>,
-    /// The line's own id, where it has one.
+    /// The line's own id, if it has one.
     pub uuid: Option<Text>,
-    /// What the line says.
+    /// The typed contents of the line.
     pub body: EventBody,
-    /// What had to be repaired before the line could be read.
+    /// The repairs that made the line readable.
     pub repairs: Repairs,
     raw: RawJson,
 }
@@ -50,17 +50,17 @@ pub enum EventBody {
     Assistant(Box<AssistantMessage>),
     /// `user`: a tool's result, a prompt, or the echo of a prompt of ours.
     User(Box<UserMessage>),
-    /// `result`: the end of a turn. The process may go on.
+    /// `result`: the end of a turn. The process may continue.
     Result(Box<ResultEvent>),
     /// `stream_event`: a part of a message while it is being written.
     Stream(Box<StreamEvent>),
-    /// `control_request`: the CLI asks; it waits for the answer.
+    /// `control_request`: the CLI sends a request and waits for the answer.
     ControlRequest(Box<ControlRequest>),
     /// `control_response`: the answer to a request of ours, or the echo of an answer of ours.
     ControlResponse(Box<ControlResponse>),
-    /// `control_cancel_request`: the CLI no longer wants an answer.
+    /// `control_cancel_request`: the CLI no longer needs an answer.
     ControlCancelRequest(ControlCancelRequest),
-    /// `command_lifecycle`: how far a prompt has come.
+    /// `command_lifecycle`: the state of a prompt.
     CommandLifecycle(CommandLifecycle),
     /// `keep_alive`.
     KeepAlive,
@@ -163,7 +163,7 @@ impl ClaudeStreamJsonEvent {
         }
     }
 
-    /// Whether the line's `type`, or its `subtype` for `system`, is one this crate does not know.
+    /// Returns whether this crate does not know the line's `type`, or its `subtype` for `system`.
     pub fn is_unknown(&self) -> bool {
         matches!(
             &self.body,
@@ -173,7 +173,7 @@ impl ClaudeStreamJsonEvent {
 }
 
 impl serde::Serialize for ClaudeStreamJsonEvent {
-    /// Writes the raw JSON, so nothing the CLI said is lost.
+    /// Writes the raw JSON, so that nothing the CLI wrote is lost.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.raw.serialize(serializer)
     }
@@ -208,7 +208,7 @@ fn boxed<T: FromJson>(object: Value<'_>, missing: &'static str) -> Result<Box<T>
     T::from_json(object).map(Box::new).ok_or(missing)
 }
 
-/// For types all of whose fields may be missing: reading an object cannot fail.
+/// Reads a type whose fields are all optional, which cannot fail for an object.
 fn lenient<T: FromJson + Default>(object: Value<'_>) -> Result<T, &'static str> {
     Ok(T::from_json(object).unwrap_or_default())
 }

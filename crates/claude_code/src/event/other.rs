@@ -1,13 +1,13 @@
 //! The outer types that are neither messages nor system lines nor control.
 //!
-//! `command_lifecycle` was seen; the others are typed by the vendor and were not seen here, so
-//! every field may be missing.
+//! We have seen `command_lifecycle`. The others come from the vendor's type definitions, so every
+//! field may be missing.
 
 use agent_lines::json::{RawJson, Text};
 use agent_lines::json_object;
 
 json_object! {
-    /// How far a prompt has come.
+    /// The state of a prompt.
     pub struct CommandLifecycle {
         /// The prompt, by the uuid we gave it.
         command_uuid: Option<Text> = "command_uuid",
@@ -15,7 +15,7 @@ json_object! {
         state: Option<Text> = "state",
     }
 
-    /// What the API says about its limits.
+    /// The API's report about its rate limits.
     pub struct RateLimitEvent {
         /// The limits.
         rate_limit_info: RateLimitInfo = "rate_limit_info",
@@ -27,9 +27,9 @@ json_object! {
         status: Option<Text> = "status",
         /// When the limit is lifted, in seconds of Unix time.
         resets_at: Option<f64> = "resetsAt",
-        /// Which limit.
+        /// The kind of limit.
         rate_limit_type: Option<Text> = "rateLimitType",
-        /// How much of it is used.
+        /// The part of it that is used.
         utilization: Option<f64> = "utilization",
         /// Whether paying beyond the limit is allowed.
         overage_status: Option<Text> = "overageStatus",
@@ -43,7 +43,7 @@ json_object! {
         tool_use_id: Option<Text> = "tool_use_id",
         /// The tool.
         tool_name: Option<Text> = "tool_name",
-        /// The tool use whose subagent runs it.
+        /// The tool use that started the subagent which runs it.
         parent_tool_use_id: Option<Text> = "parent_tool_use_id",
         /// How long it has been running.
         elapsed_time_seconds: Option<f64> = "elapsed_time_seconds",
@@ -51,25 +51,25 @@ json_object! {
         task_id: Option<Text> = "task_id",
     }
 
-    /// The CLI logs in.
+    /// The status of a login.
     pub struct AuthStatus {
-        /// Whether it is at it.
+        /// Whether the login is in progress.
         is_authenticating: Option<bool> = "isAuthenticating",
-        /// What it says meanwhile.
+        /// Its output so far.
         output: Vec<Text> = "output",
-        /// What went wrong.
+        /// The error.
         error: Option<Text> = "error",
     }
 
-    /// Several tool uses in one sentence.
+    /// A summary of several tool uses.
     pub struct ToolUseSummary {
-        /// The sentence.
+        /// The text of the summary.
         summary: Option<Text> = "summary",
         /// The tool uses.
         preceding_tool_use_ids: Vec<Text> = "preceding_tool_use_ids",
     }
 
-    /// What the user might say next.
+    /// A suggestion for the user's next prompt.
     pub struct PromptSuggestion {
         /// The suggestion.
         suggestion: Option<Text> = "suggestion",
@@ -77,9 +77,9 @@ json_object! {
 
     /// The conversation starts over.
     pub struct ConversationReset {
-        /// Why.
+        /// The reason.
         reason: Option<Text> = "reason",
-        /// What else the CLI says about it.
+        /// Further data.
         metadata: Option<RawJson> = "metadata",
     }
 }

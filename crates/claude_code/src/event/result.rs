@@ -1,4 +1,5 @@
-//! The `result` line: how a turn ended. It is not the end of the process, and there may be several.
+//! The `result` line: how a turn ended. The process may continue, and there may be several such
+//! lines.
 
 use super::message::{Origin, Usage};
 use agent_lines::json::{RawJson, Text};
@@ -13,19 +14,19 @@ json_object! {
         is_error: bool = "is_error",
         /// The last text of the model, or the failure in words.
         result: Option<Text> = "result",
-        /// What went wrong.
+        /// The errors.
         errors: Vec<Text> = "errors",
         /// Why the model stopped.
         stop_reason: Option<Text> = "stop_reason",
         /// Why the turn ended.
         terminal_reason: Option<Text> = "terminal_reason",
-        /// Turns of the model.
+        /// The number of the model's turns.
         num_turns: Option<u64> = "num_turns",
         /// How long the turn took.
         duration_ms: Option<u64> = "duration_ms",
         /// How long the API took.
         duration_api_ms: Option<u64> = "duration_api_ms",
-        /// What the session has cost.
+        /// The cost of the session so far.
         total_cost_usd: Option<f64> = "total_cost_usd",
         /// Tokens of the turn.
         usage: Option<Box<Usage>> = "usage",
@@ -33,17 +34,17 @@ json_object! {
         model_usage: Option<RawJson> = "modelUsage",
         /// Tools that were refused.
         permission_denials: Vec<PermissionDenial> = "permission_denials",
-        /// What `--json-schema` asked for.
+        /// The output that `--json-schema` requested.
         structured_output: Option<RawJson> = "structured_output",
-        /// Counts the results of this process from 0.
+        /// The number of this result in the process, counted from 0.
         result_index: Option<u64> = "result_index",
-        /// Prompts that still wait.
+        /// The number of prompts that still wait.
         queued_turn_count: Option<u64> = "queued_turn_count",
-        /// What started the turn, when no prompt did.
+        /// The cause of the turn, if it was not a prompt.
         origin: Option<Origin> = "origin",
         /// The prompt this answers.
         user_message_uuid: Option<Text> = "user_message_uuid",
-        /// All prompts this answers: those sent while the turn ran are folded into it.
+        /// All prompts this answers: prompts that are sent while the turn runs become part of it.
         user_message_uuids: Vec<Text> = "user_message_uuids",
         /// The HTTP status of the API's failure.
         api_error_status: Option<i64> = "api_error_status",
@@ -63,7 +64,7 @@ json_object! {
 }
 
 impl ResultEvent {
-    /// Whether the turn failed: the CLI reports a login or API failure as `success` with
+    /// Returns whether the turn failed: the CLI reports a login or API failure as `success` with
     /// `is_error`.
     pub fn failed(&self) -> bool {
         self.is_error || self.subtype.starts_with("error")

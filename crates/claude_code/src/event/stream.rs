@@ -1,6 +1,6 @@
 //! `stream_event` lines: a message while the model writes it (with `--include-partial-messages`).
 //!
-//! The same text comes again, whole, in an `assistant` line: count it once.
+//! An `assistant` line repeats the complete text: count it once.
 
 use super::message::{ContentBlock, Message, Usage};
 use agent_lines::json::{FromJson, RawJson, Text, Value};
@@ -12,7 +12,7 @@ use agent_lines::json_object;
 pub struct StreamEvent {
     /// The part.
     pub event: StreamPart,
-    /// The tool use whose subagent speaks; none for the main agent.
+    /// The tool use that started the subagent; `None` for the main agent.
     pub parent_tool_use_id: Option<Text>,
     /// The message it belongs to.
     pub api_message_id: Option<Text>,
@@ -20,7 +20,7 @@ pub struct StreamEvent {
     pub ttft_ms: Option<u64>,
 }
 
-/// The parts, in the order they come.
+/// The kinds of part, in the order they come.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum StreamPart {
@@ -28,21 +28,21 @@ pub enum StreamPart {
     MessageStart(Box<Message>),
     /// A block begins.
     ContentBlockStart {
-        /// Its place in the message.
+        /// Its index in the message.
         index: u64,
         /// Its empty form.
         content_block: ContentBlock,
     },
     /// A block grows.
     ContentBlockDelta {
-        /// Its place in the message.
+        /// Its index in the message.
         index: u64,
-        /// What is added.
+        /// The addition.
         delta: Delta,
     },
     /// A block is complete.
     ContentBlockStop {
-        /// Its place in the message.
+        /// Its index in the message.
         index: u64,
     },
     /// The message's own fields change.
@@ -55,7 +55,7 @@ pub enum StreamPart {
     Unknown(RawJson),
 }
 
-/// What is added to a block.
+/// An addition to a block.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Delta {
@@ -65,7 +65,7 @@ pub enum Delta {
     InputJson(Text),
     /// Thinking.
     Thinking(Text),
-    /// The seal on the thinking.
+    /// The signature of the thinking.
     Signature(Text),
     /// A citation.
     Citations(RawJson),
@@ -74,11 +74,11 @@ pub enum Delta {
 }
 
 json_object! {
-    /// The end of a message, apart from its content.
+    /// The fields that a message gets at its end.
     pub struct MessageDelta {
-        /// What changes.
+        /// The new fields.
         delta: StopDelta = "delta",
-        /// What it has cost.
+        /// The token usage of the message.
         usage: Option<Box<Usage>> = "usage",
     }
 
@@ -106,7 +106,7 @@ impl FromJson for StreamEvent {
     }
 }
 
-/// The fields of a part, as they are found in one walk over it.
+/// The fields of a part, collected in one pass over it.
 #[derive(Default)]
 struct PartFields<'a> {
     kind: Option<Value<'a>>,

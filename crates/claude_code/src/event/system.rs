@@ -1,17 +1,17 @@
 //! `system` lines, by subtype.
 //!
-//! Those seen in recordings have the fields seen there. Those only typed by the vendor
-//! (`compact_boundary` and what follows it below) may miss any field. A subtype not listed is
-//! [`SystemEvent::Other`], whole.
+//! Subtypes that we have seen in recordings have the fields seen there. The others
+//! (`compact_boundary` and those after it below) come from the vendor's type definitions, so any
+//! field may be missing. A subtype that is not listed is [`SystemEvent::Other`].
 
 use agent_lines::json::{FromJson, RawJson, Text, Value};
 use agent_lines::json_object;
 
-/// Turns the list of subtypes into the enum, its reader and its names, so that the three cannot
-/// disagree.
+/// Turns the list of subtypes into the enum, its reader and its names, so that the three always
+/// agree.
 macro_rules! system_events {
     ($( $(#[$meta:meta])* $variant:ident($type:ty) = $subtype:literal, )*) => {
-        /// What a `system` line says.
+        /// A `system` line, by its subtype.
         #[derive(Debug, Clone, PartialEq)]
         #[non_exhaustive]
         pub enum SystemEvent {
@@ -46,27 +46,27 @@ macro_rules! system_events {
 }
 
 system_events! {
-    /// A turn begins: what the session can do.
+    /// A turn begins: the capabilities of the session.
     Init(SystemInit) = "init",
-    /// What the CLI is doing.
+    /// The current activity of the CLI.
     Status(SystemStatus) = "status",
-    /// A request to the API failed and is tried again.
+    /// A request to the API failed and will be retried.
     ApiRetry(ApiRetry) = "api_retry",
-    /// A tool was refused without anybody being asked.
+    /// A tool was refused without asking anybody.
     PermissionDenied(PermissionDenied) = "permission_denied",
     /// A background task began.
     TaskStarted(TaskStarted) = "task_started",
-    /// A background task goes on.
+    /// Progress of a background task.
     TaskProgress(TaskProgress) = "task_progress",
     /// A background task's record changed.
     TaskUpdated(TaskUpdated) = "task_updated",
     /// A background task ended.
     TaskNotification(TaskNotification) = "task_notification",
-    /// The set of open background tasks, whole.
+    /// All open background tasks.
     BackgroundTasksChanged(BackgroundTasksChanged) = "background_tasks_changed",
     /// A hook began.
     HookStarted(Hook) = "hook_started",
-    /// A hook goes on.
+    /// Progress of a hook.
     HookProgress(Hook) = "hook_progress",
     /// A hook ended.
     HookResponse(Hook) = "hook_response",
@@ -74,32 +74,32 @@ system_events! {
     SessionStateChanged(SessionStateChanged) = "session_state_changed",
     /// An estimate of how much the model has thought.
     ThinkingTokens(ThinkingTokens) = "thinking_tokens",
-    /// Something worth telling a person.
+    /// Information for a person.
     Informational(Notice) = "informational",
-    /// The session got another title.
+    /// The session has a new title.
     SessionTitleChanged(SessionTitleChanged) = "session_title_changed",
-    /// A screen should be drawn again.
+    /// A user interface should redraw.
     UiInvalidate(UiInvalidate) = "ui_invalidate",
     /// Older parts of the conversation were summarised.
     CompactBoundary(CompactBoundary) = "compact_boundary",
-    /// What a command of the CLI itself printed.
+    /// The output of a local command of the CLI.
     LocalCommandOutput(LocalCommandOutput) = "local_command_output",
     /// A plugin is being installed.
     PluginInstall(PluginInstall) = "plugin_install",
-    /// Files were kept.
+    /// Files were saved.
     FilesPersisted(FilesPersisted) = "files_persisted",
-    /// Something was remembered.
+    /// Memories were recalled.
     MemoryRecall(MemoryRecall) = "memory_recall",
     /// A question of an MCP server was answered.
     ElicitationComplete(ElicitationComplete) = "elicitation_complete",
-    /// The session's copy could not be written.
+    /// The mirror of the session could not be written.
     MirrorError(Notice) = "mirror_error",
-    /// Something worth telling a person.
+    /// Information for a person.
     Notification(Notice) = "notification",
 }
 
 json_object! {
-    /// What the session can do, at the start of each turn.
+    /// The capabilities of the session, at the start of each turn.
     pub struct SystemInit {
         /// The working directory.
         cwd: Option<Text> = "cwd",
@@ -125,9 +125,9 @@ json_object! {
         skills: Vec<Text> = "skills",
         /// Plugins.
         plugins: Vec<Plugin> = "plugins",
-        /// What this CLI can do beyond the base protocol.
+        /// The CLI's capabilities beyond the base protocol.
         capabilities: Vec<Text> = "capabilities",
-        /// Directories beside the working directory.
+        /// Directories besides the working directory.
         additional_directories: Vec<Text> = "additional_directories",
         /// The prompts this turn answers.
         user_message_uuids: Vec<Text> = "user_message_uuids",
@@ -139,7 +139,7 @@ json_object! {
         name: Option<Text> = "name",
         /// `connected`, `failed` or `pending`.
         status: Option<Text> = "status",
-        /// Which configuration named it.
+        /// The configuration that named it.
         source: Option<Text> = "source",
     }
 
@@ -147,49 +147,49 @@ json_object! {
     pub struct Plugin {
         /// Its name.
         name: Option<Text> = "name",
-        /// Where it is.
+        /// Its path.
         path: Option<Text> = "path",
-        /// Where it came from.
+        /// Its source.
         source: Option<Text> = "source",
     }
 
-    /// What the CLI is doing.
+    /// The current activity of the CLI.
     pub struct SystemStatus {
-        /// `requesting`, `compacting`, …; none when it is done.
+        /// `requesting`, `compacting`, …; `None` when the activity is over.
         status: Option<Text> = "status",
-        /// The permission mode, when it changed.
+        /// The permission mode, if it changed.
         permission_mode: Option<Text> = "permissionMode",
-        /// How a summary of the conversation ended.
+        /// How a compaction of the conversation ended.
         compact_result: Option<Text> = "compact_result",
-        /// Why it failed.
+        /// Why the compaction failed.
         compact_error: Option<Text> = "compact_error",
     }
 
-    /// A failed request to the API that will be tried again.
+    /// A failed request to the API that will be retried.
     pub struct ApiRetry {
-        /// Which attempt.
+        /// The number of this attempt.
         attempt: Option<u64> = "attempt",
-        /// How many there may be.
+        /// The maximum number of retries.
         max_retries: Option<u64> = "max_retries",
-        /// When the next one comes.
+        /// The delay before the next attempt.
         retry_delay_ms: Option<f64> = "retry_delay_ms",
         /// The HTTP status.
         error_status: Option<i64> = "error_status",
-        /// The failure's kind.
+        /// The kind of failure.
         error: Option<Text> = "error",
     }
 
-    /// A tool that was refused without a question.
+    /// A tool that was refused without asking anybody.
     pub struct PermissionDenied {
         /// The tool.
         tool_name: Option<Text> = "tool_name",
         /// The call.
         tool_use_id: Option<Text> = "tool_use_id",
-        /// What refused it.
+        /// The kind of reason.
         decision_reason_type: Option<Text> = "decision_reason_type",
-        /// Why.
+        /// The reason.
         decision_reason: Option<Text> = "decision_reason",
-        /// What the model is told.
+        /// The message that the model gets.
         message: Option<Text> = "message",
     }
 
@@ -201,7 +201,7 @@ json_object! {
         run_id: Option<Text> = "run_id",
         /// The call that started it.
         tool_use_id: Option<Text> = "tool_use_id",
-        /// What it does.
+        /// What the task does.
         description: Option<Text> = "description",
         /// `local_bash`, `local_agent`, …
         task_type: Option<Text> = "task_type",
@@ -209,13 +209,13 @@ json_object! {
         is_backgrounded: Option<bool> = "is_backgrounded",
         /// The subagent's kind.
         subagent_type: Option<Text> = "subagent_type",
-        /// What the subagent was asked.
+        /// The prompt of the subagent.
         prompt: Option<Text> = "prompt",
-        /// How many subagents stand above it.
+        /// The number of subagents above it.
         spawn_depth: Option<u64> = "spawn_depth",
     }
 
-    /// A background task that goes on.
+    /// Progress of a background task.
     pub struct TaskProgress {
         /// The task.
         task_id: Option<Text> = "task_id",
@@ -223,13 +223,13 @@ json_object! {
         run_id: Option<Text> = "run_id",
         /// The call that started it.
         tool_use_id: Option<Text> = "tool_use_id",
-        /// What it does now.
+        /// What the task does now.
         description: Option<Text> = "description",
         /// The subagent's kind.
         subagent_type: Option<Text> = "subagent_type",
         /// The last tool it used.
         last_tool_name: Option<Text> = "last_tool_name",
-        /// What it has cost.
+        /// Its usage so far.
         usage: Option<TaskUsage> = "usage",
     }
 
@@ -253,19 +253,19 @@ json_object! {
         tool_use_id: Option<Text> = "tool_use_id",
         /// `completed`, `failed`, `stopped`, …
         status: Option<Text> = "status",
-        /// Where its output is.
+        /// The file with its output.
         output_file: Option<Text> = "output_file",
-        /// Its end in a sentence.
+        /// A summary of its result.
         summary: Option<Text> = "summary",
-        /// What it has cost.
+        /// Its total usage.
         usage: Option<TaskUsage> = "usage",
     }
 
-    /// What a background task has cost.
+    /// The usage of a background task.
     pub struct TaskUsage {
         /// Tokens.
         total_tokens: Option<u64> = "total_tokens",
-        /// Calls of tools.
+        /// Tool calls.
         tool_uses: Option<u64> = "tool_uses",
         /// Time.
         duration_ms: Option<u64> = "duration_ms",
@@ -298,9 +298,9 @@ json_object! {
         hook_id: Option<Text> = "hook_id",
         /// The hook.
         hook_name: Option<Text> = "hook_name",
-        /// What it hooks on.
+        /// The event that the hook reacts to.
         hook_event: Option<Text> = "hook_event",
-        /// What it said, both streams.
+        /// Its output, both streams.
         output: Option<Text> = "output",
         /// Its standard output.
         stdout: Option<Text> = "stdout",
@@ -318,43 +318,43 @@ json_object! {
         state: Option<Text> = "state",
     }
 
-    /// An estimate of the model's thinking.
+    /// An estimate of the tokens that the model spent on thinking.
     pub struct ThinkingTokens {
-        /// So far.
+        /// The tokens so far.
         estimated_tokens: Option<u64> = "estimated_tokens",
-        /// Since the last line.
+        /// The tokens since the last such line.
         estimated_tokens_delta: Option<u64> = "estimated_tokens_delta",
     }
 
-    /// Words for a person.
+    /// Information for a person.
     pub struct Notice {
-        /// The words.
+        /// The text.
         content: Option<Text> = "content",
-        /// The words, as some of these lines call them.
+        /// The text, under the name that some of these lines use.
         message: Option<Text> = "message",
-        /// How much it matters.
+        /// Its severity.
         level: Option<Text> = "level",
         /// A heading.
         title: Option<Text> = "title",
-        /// What went wrong.
+        /// The error.
         error: Option<Text> = "error",
     }
 
-    /// Another title of the session.
+    /// A new title of the session.
     pub struct SessionTitleChanged {
         /// The title.
         title: Option<Text> = "title",
     }
 
-    /// A hint to a screen.
+    /// A hint that a user interface should redraw.
     pub struct UiInvalidate {
-        /// What to draw again.
+        /// The part to redraw.
         target: Option<Text> = "target",
     }
 
-    /// Where a summary replaced older parts of the conversation.
+    /// The place where a summary replaced older parts of the conversation.
     pub struct CompactBoundary {
-        /// More about it.
+        /// Details of the compaction.
         compact_metadata: Option<CompactMetadata> = "compact_metadata",
     }
 
@@ -368,7 +368,7 @@ json_object! {
         post_tokens: Option<u64> = "post_tokens",
     }
 
-    /// What a command of the CLI itself printed.
+    /// The output of a local command of the CLI.
     pub struct LocalCommandOutput {
         /// The output.
         content: Option<Text> = "content",
@@ -378,23 +378,23 @@ json_object! {
     pub struct PluginInstall {
         /// The plugin.
         name: Option<Text> = "name",
-        /// How far it is.
+        /// The status of the installation.
         status: Option<Text> = "status",
-        /// What went wrong.
+        /// The error.
         error: Option<Text> = "error",
     }
 
-    /// Files that were kept.
+    /// Files that were saved.
     pub struct FilesPersisted {
-        /// Those that were.
+        /// The saved files.
         files: Option<RawJson> = "files",
-        /// Those that could not be.
+        /// The files that could not be saved.
         failed: Option<RawJson> = "failed",
     }
 
-    /// Something that was remembered.
+    /// Memories that were recalled.
     pub struct MemoryRecall {
-        /// What, in the CLI's own form.
+        /// The memories, in the CLI's own form.
         memories: Option<RawJson> = "memories",
     }
 

@@ -1,5 +1,5 @@
-//! Shared by the test files: the recorded lines of the real CLI, and scripted children that must
-//! leave nothing behind.
+//! Shared by the test files: the recorded lines of the real CLI, and scripted children whose
+//! leftover processes can be found.
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 #![allow(clippy::expect_used, reason = "a failed test is allowed to stop loudly")]
@@ -13,7 +13,7 @@ use claude_code::{ClaudeClient, ClaudeClientBuilder};
 use testkit::wait::{self, PATIENCE};
 use uuid::Uuid;
 
-/// Every recorded line, with `file:line` to name it.
+/// Returns every recorded line, with its `file:line`.
 pub(crate) fn fixture_lines() -> impl Iterator<Item = (String, String)> {
     testkit::fixtures::all().expect("the fixtures").into_iter().flat_map(|(name, text)| {
         let lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -24,8 +24,8 @@ pub(crate) fn fixture_lines() -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// A child that runs a shell script instead of the CLI, in a directory of its own, and marked so
-/// that what it leaves behind can be found.
+/// A child that runs a shell script instead of the CLI, in a directory of its own. A mark in its
+/// environment makes leftover processes findable.
 pub(crate) struct Scripted {
     pub(crate) dir: tempfile::TempDir,
     mark: String,
@@ -50,7 +50,7 @@ impl Scripted {
         self.builder().build()
     }
 
-    /// A file in the child's directory.
+    /// Returns the path of a file in the child's directory.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -59,17 +59,17 @@ impl Scripted {
         fs::read_to_string(self.path(name)).expect(name)
     }
 
-    /// Waits until the child has made a file.
+    /// Waits until the child has created a file.
     pub(crate) async fn wait_for_file(&self, name: &str) {
         wait_until(&format!("the child's file {name}"), || self.path(name).exists()).await;
     }
 
-    /// Waits until no process of the child is left; zombies of others count as gone.
+    /// Waits until no process of the child is left; zombies of other parents count as gone.
     pub(crate) async fn wait_until_nothing_is_left(&self) {
         wait_until("the end of every process", || self.processes().is_empty()).await;
     }
 
-    /// The living processes that inherited the mark.
+    /// Returns the living processes that inherited the mark.
     #[cfg(target_os = "linux")]
     pub(crate) fn processes(&self) -> Vec<u32> {
         let entries = fs::read_dir("/proc").expect("/proc");
@@ -83,7 +83,7 @@ impl Scripted {
             .collect()
     }
 
-    /// Elsewhere nothing tells.
+    /// Returns nothing, because other systems do not show the mark.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn processes(&self) -> Vec<u32> {
         Vec::new()
@@ -100,7 +100,7 @@ pub(crate) async fn wait_until(what: &str, mut condition: impl FnMut() -> bool) 
     .await;
 }
 
-/// Waits for a future, and says what did not come.
+/// Waits for a future, and names what did not come in time.
 pub(crate) async fn within<T>(what: &str, future: impl Future<Output = T>) -> T {
     wait::within(what, PATIENCE, future).await
 }

@@ -1,4 +1,4 @@
-//! A child on the control channel, and what it said.
+//! A child on the control channel, and its recorded output.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -16,8 +16,7 @@ use testkit::messages_api::MessagesApi;
 use testkit::real_claude::Sandbox;
 use tokio::process::{Child as Process, ChildStdin, ChildStdout, Command};
 
-/// How long one thing may take that the child is expected to say. It is a second at most on an idle
-/// machine.
+/// How long the child may take for one expected line. On an idle machine it takes a second at most.
 const PATIENCE: Duration = Duration::from_secs(150);
 
 /// The flags of the control channel.
@@ -37,7 +36,7 @@ const FLAGS: [&str; 13] = [
     "--disallowedTools=SendMessage,ListAgents,CronCreate,ScheduleWakeup",
 ];
 
-/// A stand-in for the API and a sandbox: what every case begins with.
+/// Creates the stand-in for the API and the sandbox that every case begins with.
 pub(crate) async fn stage() -> Result<(MessagesApi, Sandbox)> {
     let api = MessagesApi::start().await?;
     let sandbox = Sandbox::new(&api)?;
@@ -50,7 +49,7 @@ pub(crate) struct Child {
     pub(crate) channel: Duplex<ChildStdout, ChildStdin>,
 }
 
-/// What a child said up to some point.
+/// The output of a child up to some point.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// One word for each line, in order: `init`, `assistant`, `permission`, `lifecycle:completed`,
@@ -60,7 +59,7 @@ pub(crate) struct Seen {
     pub(crate) texts: Vec<String>,
     /// Every delta of a text.
     pub(crate) deltas: Vec<String>,
-    /// Every result of a tool: its text, and what the CLI says about who decided.
+    /// Every result of a tool: its text, and the CLI's note about who decided.
     pub(crate) tool_results: Vec<(String, ToolResultMeta)>,
     /// Every tool use as the stream shows it: name and input.
     pub(crate) tool_uses: Vec<(String, serde_json::Value)>,
@@ -68,9 +67,9 @@ pub(crate) struct Seen {
     pub(crate) delivered_prompts: Vec<String>,
     /// The answers that were echoed.
     pub(crate) delivered_answers: Vec<(String, Option<EchoedDecision>)>,
-    /// The permission requests that the CLI took back.
+    /// The permission requests that the CLI cancelled.
     pub(crate) cancelled: Vec<String>,
-    /// The answers to requests of ours.
+    /// The answers to our requests.
     pub(crate) answered: Vec<ControlResponse>,
     /// The results of turns.
     pub(crate) results: Vec<ResultEvent>,
@@ -119,7 +118,7 @@ impl Child {
         Ok(self.permission_after().await?.0)
     }
 
-    /// Reads up to the next permission request, and returns what came before it too.
+    /// Reads up to the next permission request, and also returns the output before it.
     pub(crate) async fn permission_after(&mut self) -> Result<(PermissionRequest, Seen)> {
         let mut seen = Seen::default();
         loop {
@@ -131,13 +130,13 @@ impl Child {
         }
     }
 
-    /// Reads up to and with `idle`, which ends a prompt; a permission request on the way is a
+    /// Reads up to and including `idle`, which ends a prompt; a permission request on the way is a
     /// failure.
     pub(crate) async fn until_idle(&mut self) -> Result<Seen> {
         self.until("idle", |seen| seen.order.last().is_some_and(|line| line == "state:idle")).await
     }
 
-    /// Reads until `done` says so.
+    /// Reads until `done` returns true.
     pub(crate) async fn until(&mut self, what: &str, done: impl Fn(&Seen) -> bool) -> Result<Seen> {
         let mut seen = Seen::default();
         while !done(&seen) {
@@ -152,13 +151,13 @@ impl Child {
         Ok(seen)
     }
 
-    /// Closes the CLI's input, reads what it still says, and returns its exit status.
+    /// Closes the CLI's input, reads the rest of its output, and returns its exit status.
     pub(crate) async fn close(mut self) -> Result<(ExitStatus, Seen)> {
         self.channel.close();
         self.ended().await
     }
 
-    /// Reads what the CLI says until it ends by itself, and returns its exit status.
+    /// Reads the CLI's output until it ends by itself, and returns its exit status.
     pub(crate) async fn ended(mut self) -> Result<(ExitStatus, Seen)> {
         let mut seen = Seen::default();
         while let Some(next) = self.next("the end of the output", &mut seen).await? {
@@ -197,7 +196,7 @@ enum Next {
 }
 
 impl Seen {
-    /// Reads what a run in print mode said; a line that could not be read is a failure.
+    /// Collects the output of a run in print mode; a line that could not be read is a failure.
     pub(crate) fn of(output: &ClaudePrintOutput) -> Result<Self> {
         let mut seen = Self::default();
         for event in &output.events {
@@ -215,7 +214,7 @@ impl Seen {
         }
     }
 
-    /// Returns where a line first came.
+    /// Returns the position at which a line first came.
     pub(crate) fn position(&self, line: &str) -> Result<usize> {
         self.order
             .iter()

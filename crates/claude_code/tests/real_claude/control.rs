@@ -12,14 +12,14 @@ use testkit::messages_api::{Step, prompt};
 
 use crate::child::{Child, stage};
 
-/// Brings what the CLI holds harmless to a request as well.
+/// Makes the CLI also ask about tools that it considers harmless.
 const ASK_ALWAYS: [&str; 2] = ["--settings", r#"{"permissions":{"ask":["Bash","Read"]}}"#];
 
 fn deny(message: &str) -> PermissionAnswer {
     PermissionAnswer::deny(message)
 }
 
-/// Returns decision and source of a tool result as the CLI tells them.
+/// Returns decision and source of a tool result as the CLI reports them.
 fn decided(meta: &ToolResultMeta) -> (String, String) {
     let decision = meta.permission_decision.clone().unwrap_or_default();
     (decision.decision.unwrap_or_default().into(), decision.source.unwrap_or_default().into())
@@ -158,7 +158,7 @@ pub(crate) async fn the_first_answer_stands(cli: PathBuf) -> Result<()> {
     child.channel.answer(request, &deny("no"))?;
     child.channel.answer(again.clone(), &deny("no"))?;
     child.channel.answer(again, &late)?;
-    // Answers to what was never asked do no harm either.
+    // An answer to a request that was never sent does no harm either.
     child.channel.send(claude_code::control::answer_permission("never-asked", &late))?;
     let (request, between) = child.permission_after().await?;
     assert_eq!(between.delivered_answers.len(), 1, "only the answer that stands is echoed");
@@ -221,8 +221,8 @@ pub(crate) async fn hooks_of_the_repository_do_not_answer_for_us(cli: PathBuf) -
 
 pub(crate) async fn plan_mode_does_not_take_the_decision_away_from_us(cli: PathBuf) -> Result<()> {
     let (_api, sandbox) = stage().await?;
-    // Without this setting a model that enters plan mode, which it may do unasked, is judged by
-    // somebody else from then on.
+    // A model may enter plan mode without permission. Without this setting, somebody other than us
+    // then judges its tool calls.
     let settings = r#"{"permissions":{"disableAutoMode":"disable"}}"#;
     let mut child = Child::start(&cli, &sandbox, &["--settings", settings])?;
     let script =

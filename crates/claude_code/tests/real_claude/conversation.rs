@@ -70,8 +70,8 @@ pub(crate) async fn a_prompt_under_the_same_uuid_runs_once(cli: PathBuf) -> Resu
 pub(crate) async fn idle_is_the_last_line_of_a_prompt(cli: PathBuf) -> Result<()> {
     let (_api, sandbox) = stage().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
-    // Slow enough that the echo, which comes with the first whole block, must come after it has
-    // begun.
+    // The answer is slow, so that the echo, which comes with the first whole block, must come after
+    // the answer has begun.
     child.prompt(&prompt(&[Step::text("a slow answer").slowly(3, 50)]))?;
     let seen = child.until_idle().await?;
     let expected = [
@@ -296,8 +296,8 @@ pub(crate) async fn sigint_in_a_permission_exits_0_and_runs_nothing(cli: PathBuf
     child.signal(Signal::INT)?;
     let (status, seen) = child.ended().await?;
     assert_eq!(status.code(), Some(0), "SIGINT looks like success");
-    // Usually it takes the request back and gives a failed result; on a busy machine it may leave
-    // before it has said so.
+    // Usually the CLI cancels the request and reports a failed result; on a busy machine it may
+    // exit before it has done so.
     assert!(
         seen.cancelled.iter().all(|cancelled| *cancelled == request.request_id.as_str()),
         "{seen:#?}"
@@ -340,8 +340,8 @@ pub(crate) async fn a_huge_prompt_is_taken_whole_and_refused_by_the_cli_itself(
 ) -> Result<()> {
     let (api, sandbox) = stage().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
-    // No model can take it, which the CLI finds out by itself; the line must get through all the
-    // same, and come back whole.
+    // No model accepts a prompt this long, as the CLI finds out by itself. The line must get
+    // through all the same, and be echoed whole.
     let huge = child.prompt(&"y".repeat(10 * 1024 * 1024))?;
     let seen = child.until_idle().await?;
     assert_eq!(seen.delivered_prompts, [huge.as_str()]);

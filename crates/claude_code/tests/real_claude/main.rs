@@ -1,7 +1,7 @@
-//! Holds this crate against the real Claude Code CLI, which talks to a scripted stand-in for the
+//! Tests this crate against the real Claude Code CLI, which talks to a scripted stand-in for the
 //! Messages API.
 //!
-//! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is
+//! If the CLI or a network namespace is not available, every case is ignored and the reason is
 //! printed; with `PLEXUS_REQUIRE_REAL_CLAUDE=1` that is a failure. `scripts/install-claude-cli.sh`
 //! installs the CLI.
 //!
@@ -9,7 +9,7 @@
 //! - [`permit`]: permission through an MCP tool.
 //! - [`control`]: permission through the control channel.
 //! - [`conversation`]: prompts, steering, interrupts, resuming and ending on the control channel.
-//! - [`child`]: a child on the control channel, and what it said.
+//! - [`child`]: a child on the control channel, and its recorded output.
 
 #[cfg(target_os = "linux")]
 mod child;
@@ -22,7 +22,7 @@ mod permit;
 #[cfg(target_os = "linux")]
 mod print;
 
-/// Makes a suite of functions, each under its own name.
+/// Builds a suite of functions, each under its own name.
 #[cfg(target_os = "linux")]
 macro_rules! suite {
     ($($module:ident::$case:ident,)*) => {

@@ -15,7 +15,7 @@ use testkit::wait::{PATIENCE, within};
 use crate::child::{Seen, stage};
 use crate::print::{client, request, signal};
 
-/// Writes the MCP configuration and runs a script whose tools ask `permits`.
+/// Writes the MCP configuration and runs a script whose tools ask `permits` for permission.
 async fn run(
     cli: &Path,
     sandbox: &Sandbox,
@@ -97,7 +97,7 @@ pub(crate) async fn parallel_commands_ask_one_after_the_other(cli: PathBuf) -> R
     let (_api, sandbox) = stage().await?;
     let first = sandbox.work().join("first");
     let permits = PermitServer::start(move |call| {
-        // The second question comes when the first command has run.
+        // The second question comes only after the first command has run.
         let is_second = call.input["command"] == "touch second";
         let fine = is_second == first.exists();
         let answer = if fine {
@@ -140,7 +140,7 @@ pub(crate) async fn sigint_while_blocked_exits_0_and_runs_nothing(cli: PathBuf) 
     })
     .await;
     signal(&cli, &sandbox, Signal::INT)?;
-    // Usually there is no result at all; now and then the CLI still manages one, and that one is a
+    // Usually there is no result at all. Now and then the CLI still reports one, which must be a
     // failure.
     while let Some(event) = within("the end of the events", PATIENCE, handle.events.next()).await {
         if let EventBody::Result(result) = event?.body {

@@ -20,7 +20,7 @@ use crate::child::{Seen, stage};
 /// A command that runs until it is killed; the CLI refuses a plain long `sleep`.
 const ENDLESS: &str = "touch running; while ! test -e stop; do sleep 0.1; done";
 
-/// Lets Bash run unasked, for cases that are not about permission.
+/// Lets Bash run without permission, for cases that are not about permission.
 const ALLOW_BASH: &str = r#"{"permissions":{"allow":["Bash"]}}"#;
 
 pub(crate) fn client(cli: &Path, sandbox: &Sandbox) -> ClaudeClient {
@@ -40,8 +40,8 @@ pub(crate) fn request(prompt: impl Into<String>) -> ClaudePrintRequest {
     ClaudePrintRequest::new(prompt).strict_mcp_config(true).setting_sources("user")
 }
 
-/// Sends a signal to the CLI of a sandbox, which alone has the path of its program as its first
-/// argument.
+/// Sends a signal to the CLI of a sandbox. It is the only process whose first argument is the path
+/// of the program.
 pub(crate) fn signal(cli: &Path, sandbox: &Sandbox, signal: Signal) -> Result<()> {
     let path = cli.display().to_string();
     let marked = testkit::process::marked(sandbox.marker())?;
@@ -220,7 +220,7 @@ pub(crate) async fn a_passing_api_error_is_retried_and_told(cli: PathBuf) -> Res
 
 pub(crate) async fn a_cut_stream_is_asked_for_again_in_one_piece(cli: PathBuf) -> Result<()> {
     let (api, sandbox) = stage().await?;
-    // Slow enough that some of it has been read when it breaks.
+    // The answer is slow, so that some of it has been read when it breaks.
     let script =
         prompt(&[Step::text("a sentence that breaks").slowly(3, 50).failing(Failure::Cut)]);
     let output = client(&cli, &sandbox).print(request(script)).await?;
@@ -285,7 +285,7 @@ pub(crate) async fn termination_ends_the_running_tool_too(cli: PathBuf) -> Resul
 
 pub(crate) async fn a_dropped_handle_leaves_nothing_behind(cli: PathBuf) -> Result<()> {
     let (_api, sandbox) = stage().await?;
-    // The tool ignores what it is asked politely, as a stubborn server would.
+    // The tool ignores polite signals, like a stubborn server.
     let script = prompt(&[
         Step::bash(&format!("trap '' TERM INT HUP; {ENDLESS}")),
         Step::text("never said"),
@@ -313,7 +313,8 @@ pub(crate) async fn a_huge_prompt_goes_in_by_stdin(cli: PathBuf) -> Result<()> {
         api.main_requests()[0].texts_to_model().iter().any(|text| *text == large),
         "the model has all of it"
     );
-    // What stdin takes at most; it is read whole, and then the CLI finds that no model can take it.
+    // This is the longest prompt that standard input accepts. The CLI reads it whole, and then
+    // finds that no model accepts it.
     let output = client.print(request("y".repeat(10 * 1024 * 1024))).await?;
     let seen = Seen::of(&output)?;
     assert_eq!(seen.only_result()?.terminal_reason.as_deref(), Some("blocking_limit"));
