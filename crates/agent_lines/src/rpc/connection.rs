@@ -193,8 +193,8 @@ impl<L: RpcLine> Connection<L> {
     /// Ends the child with everything it started, and returns how it ended.
     pub async fn end(self) -> Result<ExitStatus, RunError> {
         self.termination.terminate();
-        // The events are dropped before the wait: nobody reads them any more, and a child that waits
-        // for room in a pipe would not notice that it should end.
+        // The events are dropped before the wait: nobody reads them any more, and a child that
+        // waits for room in a pipe would not notice that it should end.
         drop(self.events);
         self.completion.await
     }
