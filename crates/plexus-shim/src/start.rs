@@ -137,7 +137,7 @@ fn start(options: &Options, run: &RunDir) -> Result<Hold, StartFailure> {
     set_child_subreaper(Some(getpid()))
         .map_err(|error| StartFailure::Step("adopt orphans", error.into()))?;
     // The server disables huge pages, and we inherit that; the child may gain from them. An old
-    // kernel without this setting has not changed it.
+    // kernel without this setting has nothing to undo.
     let _unknown = rustix::thread::disable_transparent_huge_pages(false);
     let signals = Signals::register().map_err(step("handle signals"))?;
 
