@@ -98,9 +98,9 @@ impl UpdateRun {
     }
 }
 
-/// Moves a run's journal position. Committed together with the events of those lines, it makes each
-/// line stored exactly once: a caller that expects another position than the current one gets a
-/// conflict that names it, and nothing is stored.
+/// Moves a run's journal position. Committed together with the events of those lines, it ensures
+/// that each line is stored exactly once: a caller that expects another position than the current
+/// one gets a conflict that names it, and nothing is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SetJournalPosition {
     /// The run.

@@ -21,7 +21,7 @@ use crate::contract::StoreError;
 /// The value of `sslrootcert` that other clients use for the authorities of the machine.
 const OF_THE_MACHINE: &str = "system";
 
-/// What a URL asks for.
+/// The encryption that a URL asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Encryption {
     /// None: `sslmode=disable`, or no `sslmode`.
