@@ -48,8 +48,8 @@ pub(in crate::tables) async fn append_node(
     Ok(Outcome::Node(Position { tree_id: new.tree, node_id: new.id }))
 }
 
-/// Appends a node that is no event after `parent`: in its chain when `parent` is the free end of
-/// it, otherwise as a branch.
+/// Appends a plain node (not an event) after `parent`: in its chain when `parent` is the free end
+/// of it, otherwise as a branch.
 pub(in crate::tables) async fn append_plain(
     tx: &Tx<'_, impl Sql>,
     parent: Place,
