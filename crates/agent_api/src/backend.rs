@@ -1,4 +1,4 @@
-//! What an agent must offer to be run through the gateway.
+//! The trait that an agent implements to be run through the gateway.
 
 use futures::future::BoxFuture;
 
@@ -10,25 +10,25 @@ use crate::{
 /// One kind of agent.
 ///
 /// [`validate::check`](crate::validate::check) and [`gate::open`](crate::gate::open) do the part
-/// that is the same for all of them; the feature `conformance` holds an implementation to the
+/// that is the same for all agents. The feature `conformance` tests an implementation against the
 /// contract.
 pub trait AgentWrapperBackend: Send + Sync {
-    /// The kind this backend runs.
+    /// Returns the kind that this backend runs.
     fn kind(&self) -> AgentWrapperKind;
 
-    /// What it can do. Constant for the life of the backend.
+    /// Returns its capabilities. They are constant for the life of the backend.
     fn capabilities(&self) -> AgentWrapperCapabilities;
 
     /// Checks the request and starts the run.
     ///
-    /// Whatever is wrong with the request is an error before anything is started.
+    /// An invalid request is an error before anything is started.
     fn run(
         &self,
         request: AgentWrapperRunRequest,
     ) -> BoxFuture<'_, Result<AgentWrapperRunHandle, AgentWrapperError>>;
 
-    /// The same, with a handle to cancel it. Refused by a backend that does not advertise
-    /// `agent_api.control.cancel.v1`.
+    /// Starts the run and returns it with a handle to cancel it. A backend that does not advertise
+    /// `agent_api.control.cancel.v1` refuses.
     fn run_control(
         &self,
         _request: AgentWrapperRunRequest,

@@ -9,15 +9,16 @@ use serde_json::{Value, json};
 
 use crate::{AgentWrapperEvent, AgentWrapperEventKind};
 
-/// A channel is a word to group by; a longer one is left out.
+/// The longest name of a channel. A channel is a word to group by; a longer one is left out.
 pub const MAX_CHANNEL_BYTES: usize = 128;
-/// Text that is longer becomes several events, so that a reader's buffers stay small.
+/// The longest text of one event. A longer text becomes several events, so that a reader's buffers
+/// stay small.
 pub const MAX_TEXT_BYTES: usize = 65_536;
-/// A message is a line for a person; a longer one is cut.
+/// The longest message. It is a line for a person; a longer one is cut.
 pub const MAX_MESSAGE_BYTES: usize = 4_096;
-/// A facet is metadata; a larger one is replaced by a note that it was.
+/// The largest facet. It is metadata; a larger one is replaced by a note.
 pub const MAX_DATA_BYTES: usize = 65_536;
-/// A session id must come back whole to be of use, so a longer one is not told at all.
+/// The longest session id. Only a complete id is useful, so a longer one is not reported at all.
 pub const MAX_SESSION_ID_BYTES: usize = 1_024;
 /// The longest name of a model.
 pub const MAX_MODEL_ID_BYTES: usize = 128;
@@ -25,17 +26,17 @@ pub const MAX_MODEL_ID_BYTES: usize = 128;
 pub const MAX_ADD_DIRS: usize = 16;
 /// The longest path of an additional directory.
 pub const MAX_ADD_DIR_BYTES: usize = 1_024;
-/// Events that may wait for the reader. A full channel makes the agent wait: with the limits above
-/// it holds a few MiB at most.
+/// How many events may wait for the reader. A full channel makes the agent wait (back-pressure);
+/// with the limits above it holds a few MiB at most.
 pub const EVENT_CHANNEL_CAPACITY: usize = 32;
 
-/// Ends a message that was cut.
+/// The mark at the end of a message that was cut.
 const CUT_MARK: &str = "…(truncated)";
 
-/// Yields `event` within its limits: as it is, cut, or, for a long text, in several pieces whose
-/// order is kept.
+/// Yields `event` within its limits: unchanged, cut, or, for a long text, in several pieces in
+/// order.
 ///
-/// What does not belong to a kind is taken off: a text event keeps no message, an error and a
+/// Fields that do not belong to a kind are removed: a text event keeps no message, an error and a
 /// status no text. A text event without text yields nothing. The facet of a text that was split
 /// stays with its first piece.
 pub fn bounded(mut event: AgentWrapperEvent) -> Pieces {
@@ -59,7 +60,7 @@ pub fn bounded(mut event: AgentWrapperEvent) -> Pieces {
         AgentWrapperEventKind::ToolCall
         | AgentWrapperEventKind::ToolResult
         | AgentWrapperEventKind::Unknown => {
-            // Only a text event may be repeated, so here a long text is cut.
+            // Only a text event may become several events, so here a long text is cut.
             if let Some(text) = &mut event.text {
                 text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
             }
@@ -68,12 +69,12 @@ pub fn bounded(mut event: AgentWrapperEvent) -> Pieces {
     }
 }
 
-/// The pieces of one event, made one at a time: a text of many MiB is never held twice.
+/// The pieces of one event, produced one at a time: a text of many MiB is never held twice.
 #[derive(Debug)]
 pub struct Pieces {
     text: String,
     at: usize,
-    /// The event without its text; `None` when all pieces are out.
+    /// The event without its text; `None` after the last piece.
     event: Option<AgentWrapperEvent>,
 }
 
@@ -101,7 +102,7 @@ impl Iterator for Pieces {
     }
 }
 
-/// Replaces a facet that is too large by a note that it was.
+/// Replaces a facet that is too large by a note that says so.
 pub fn bounded_data(data: Value) -> Value {
     if json_bytes(&data) <= MAX_DATA_BYTES {
         data
@@ -110,12 +111,12 @@ pub fn bounded_data(data: Value) -> Value {
     }
 }
 
-/// Cuts a message to its limit, the mark of the cut included.
+/// Cuts a message to its limit, including the mark of the cut.
 pub fn cut_message(message: &mut String) {
     cut(message, MAX_MESSAGE_BYTES);
 }
 
-/// Cuts `text` to `limit` bytes, on a border between characters, with a mark at its end.
+/// Cuts `text` to `limit` bytes, at a character boundary, with a mark at its end.
 pub(crate) fn cut(text: &mut String, limit: usize) {
     if text.len() > limit {
         text.truncate(text.floor_char_boundary(limit.saturating_sub(CUT_MARK.len())));
@@ -138,7 +139,7 @@ fn json_bytes(value: &Value) -> usize {
     let mut counter = Counter(0);
     match serde_json::to_writer(&mut counter, value) {
         Ok(()) => counter.0,
-        // A value that cannot be written is as good as one that is too large.
+        // A value that cannot be written counts as too large.
         Err(_) => usize::MAX,
     }
 }
@@ -203,7 +204,7 @@ mod tests {
             bounded_data(json!("x".repeat(MAX_DATA_BYTES - 1))),
             json!({"dropped": {"reason": "oversize"}})
         );
-        // What counts is the JSON: a control character is six bytes there.
+        // The size of the JSON counts: a control character has six bytes there.
         assert_eq!(
             bounded_data(json!("\u{1}".repeat(MAX_DATA_BYTES / 4))),
             json!({"dropped": {"reason": "oversize"}})

@@ -1,11 +1,11 @@
-//! One thing that a run did, in a form that is the same for every agent.
+//! One event of a run, in a form that is the same for every agent.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::AgentWrapperKind;
 
-/// What an event tells.
+/// The kinds of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentWrapperEventKind {
@@ -13,9 +13,9 @@ pub enum AgentWrapperEventKind {
     TextOutput,
     /// The agent uses a tool: metadata in `data`, never its input.
     ToolCall,
-    /// A tool came back: metadata in `data`, never its output.
+    /// A tool returned: metadata in `data`, never its output.
     ToolResult,
-    /// The run goes on, and this is how: perhaps a `message`, perhaps a facet in `data`, no `text`.
+    /// The run continues: an optional `message`, an optional facet in `data`, no `text`.
     Status,
     /// Something failed: a `message` in our own words, and no `text`. A run that fails ends with
     /// one of these.
@@ -29,15 +29,15 @@ pub enum AgentWrapperEventKind {
 pub struct AgentWrapperEvent {
     /// The agent that the event comes from.
     pub agent_kind: AgentWrapperKind,
-    /// What it tells.
+    /// The kind of the event.
     pub kind: AgentWrapperEventKind,
     /// A name to group events by, such as `assistant`, `tool`, `status` or `error`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<String>,
-    /// What the agent said.
+    /// The text of the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// What happened, in our own words.
+    /// A description in our own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// A facet: an object that names its `schema`.
@@ -46,7 +46,7 @@ pub struct AgentWrapperEvent {
 }
 
 impl AgentWrapperEvent {
-    /// Makes an event with nothing but its kind.
+    /// Creates an event with nothing but its kind.
     pub fn bare(agent_kind: &AgentWrapperKind, kind: AgentWrapperEventKind) -> Self {
         Self {
             agent_kind: agent_kind.clone(),
@@ -58,7 +58,7 @@ impl AgentWrapperEvent {
         }
     }
 
-    /// Makes a text event on the channel `assistant`.
+    /// Creates a text event on the channel `assistant`.
     pub fn text(agent_kind: &AgentWrapperKind, text: impl Into<String>) -> Self {
         Self {
             channel: Some("assistant".to_owned()),
@@ -67,7 +67,7 @@ impl AgentWrapperEvent {
         }
     }
 
-    /// Makes a status event on the channel `status`.
+    /// Creates a status event on the channel `status`.
     pub fn status(agent_kind: &AgentWrapperKind, message: impl Into<String>) -> Self {
         Self {
             channel: Some("status".to_owned()),
@@ -76,7 +76,7 @@ impl AgentWrapperEvent {
         }
     }
 
-    /// Makes an error event on the channel `error`.
+    /// Creates an error event on the channel `error`.
     pub fn error(agent_kind: &AgentWrapperKind, message: impl Into<String>) -> Self {
         Self {
             channel: Some("error".to_owned()),

@@ -1,4 +1,4 @@
-//! The values of the core extensions: what each key of `agent_api.*` takes, and nothing else.
+//! The values of the core extensions: the values that each `agent_api.*` key accepts.
 //!
 //! | key | value | without it |
 //! |---|---|---|
@@ -9,9 +9,9 @@
 //! | `agent_api.session.resume.v1` | `{"selector": "last"}` or `{"selector": "id", "id": "…"}` | a new session |
 //! | `agent_api.session.fork.v1` | the same, not together with `resume` | a new session |
 //!
-//! Only values are looked at here; which keys a backend takes at all, and in which order things are
-//! refused, is [`validate`](crate::validate). No message repeats a value: a caller may have put a
-//! secret there.
+//! This module checks only values; [`validate`](crate::validate) decides which keys a backend
+//! accepts, and the order of refusals. No message repeats a value: a caller may have put a secret
+//! there.
 
 use serde_json::{Map, Value};
 
@@ -24,20 +24,20 @@ use crate::{
     },
 };
 
-/// Where a run begins.
+/// The session in which a run begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionStart {
-    /// In a session of its own.
+    /// A new session.
     New,
-    /// In this one, which it continues.
+    /// This session, which the run continues.
     Resume(SessionSelector),
-    /// In a copy of this one, which stays as it is.
+    /// A copy of this session, which itself stays unchanged.
     Fork(SessionSelector),
 }
 
 impl SessionStart {
-    /// Returns the session that is to be continued or copied.
+    /// Returns the session to continue or copy.
     pub fn selector(&self) -> Option<&SessionSelector> {
         match self {
             Self::New => None,
@@ -50,19 +50,19 @@ impl SessionStart {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SessionSelector {
-    /// The latest one of the working directory.
+    /// The session of the working directory that was used last.
     Last,
     /// The one with this id.
     Id(String),
 }
 
-/// The values of a request's core extensions, with the default for what is absent.
+/// The values of a request's core extensions, with defaults for absent ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CoreExtensions {
     pub(crate) non_interactive: bool,
     pub(crate) external_sandbox: bool,
     pub(crate) model: Option<String>,
-    /// As given, trimmed.
+    /// The paths as given, trimmed.
     pub(crate) add_dirs: Vec<String>,
     pub(crate) resume: Option<SessionSelector>,
     pub(crate) fork: Option<SessionSelector>,
@@ -87,8 +87,8 @@ impl CoreExtensions {
                 EXEC_ADD_DIRS => core.add_dirs = add_dirs(key, value)?,
                 SESSION_RESUME => core.resume = Some(selector(key, value)?),
                 SESSION_FORK => core.fork = Some(selector(key, value)?),
-                // `agent_api.run` and its like are advertised but are no extensions; a backend's
-                // own keys are its own.
+                // `agent_api.run` and the like are advertised but are not extensions. A backend
+                // checks its own keys itself.
                 other if other.starts_with("agent_api.") => {
                     return Err(wrong(key, "takes no value"));
                 }
@@ -167,7 +167,7 @@ fn selector(key: &str, value: &Value) -> Result<SessionSelector, AgentWrapperErr
     }
 }
 
-/// Refuses what an agent's command line would take for something else than a value.
+/// Refuses a text that an agent's command line would not treat as a value.
 fn argument(key: &str, text: &str) -> Result<String, AgentWrapperError> {
     if text.starts_with('-') || text.contains(char::is_control) {
         return Err(wrong(key, "must not begin with a dash or hold control characters"));

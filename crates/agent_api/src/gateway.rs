@@ -1,4 +1,4 @@
-//! The one door to all backends: finds the one for a kind and starts the run.
+//! The single entry point to all backends: finds the backend for a kind and starts the run.
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -14,12 +14,12 @@ pub struct AgentWrapperGateway {
 }
 
 impl AgentWrapperGateway {
-    /// Makes a gateway without backends.
+    /// Creates a gateway without backends.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a backend. A second one for the same kind is refused and the first one stays.
+    /// Adds a backend. A second one for the same kind is refused, and the first one stays.
     pub fn register(
         &mut self,
         backend: Arc<dyn AgentWrapperBackend>,
@@ -61,8 +61,8 @@ impl AgentWrapperGateway {
         backend.run_control(request).await
     }
 
-    /// Finds the backend and refuses what no backend may accept, so that the rule holds for a
-    /// careless one too.
+    /// Finds the backend and refuses requests that no backend may accept, so that the rule holds
+    /// even for a careless backend.
     fn checked(
         &self,
         kind: &AgentWrapperKind,

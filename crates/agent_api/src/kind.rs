@@ -1,4 +1,4 @@
-//! The name of an agent: which backend runs a request, and which one an event came from.
+//! The name of an agent: says which backend runs a request, and which one sent an event.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::AgentWrapperError;
 
-/// Names a kind of agent: a small letter, then small letters, digits and underscores.
+/// Names a kind of agent: a lowercase letter, then lowercase letters, digits and underscores.
 ///
-/// Every event carries one, so a clone is a reference count and no copy.
+/// Every event carries one, so cloning it only increments a reference count.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AgentWrapperKind(Arc<str>);

@@ -1,27 +1,27 @@
-//! What a caller asks an agent to do.
+//! The request of a caller to an agent.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use serde_json::Value;
 
-/// A prompt and the circumstances it runs in. What is absent is the backend's default.
+/// A prompt and the circumstances it runs in. Absent fields have the backend's defaults.
 #[derive(Clone, Default, PartialEq)]
 pub struct AgentWrapperRunRequest {
-    /// What the agent is asked; must not be blank.
+    /// The prompt; must not be blank.
     pub prompt: String,
-    /// Where it works. A relative path is resolved when the run starts.
+    /// The working directory. A relative path is resolved when the run starts.
     pub working_dir: Option<PathBuf>,
-    /// The longest that the run may take, from its start to the end of its process.
+    /// The time limit of the run, from its start to the end of its process.
     pub timeout: Option<Duration>,
-    /// Environment of the run. It is laid over the backend's own; this process' environment stays
-    /// as it is.
+    /// Environment variables of the run. They override the backend's; the environment of this
+    /// process is not changed.
     pub env: BTreeMap<String, String>,
     /// Values by capability id; a key that the backend does not advertise is refused.
     pub extensions: BTreeMap<String, Value>,
 }
 
 impl AgentWrapperRunRequest {
-    /// Makes a request with a prompt and nothing else.
+    /// Creates a request with a prompt and nothing else.
     pub fn new(prompt: impl Into<String>) -> Self {
         Self { prompt: prompt.into(), ..Self::default() }
     }
@@ -34,8 +34,8 @@ impl AgentWrapperRunRequest {
     }
 }
 
-/// Shows the names of the environment and not its values: those are where keys live, and a request
-/// ends up in logs.
+/// Shows the names of the environment variables without their values, because values may be secrets
+/// and requests are logged.
 impl fmt::Debug for AgentWrapperRunRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AgentWrapperRunRequest")

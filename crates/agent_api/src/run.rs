@@ -1,4 +1,4 @@
-//! What a caller holds while a run goes on, and what it gets at the end.
+//! The handles that a caller holds during a run, and the result at its end.
 
 use std::{fmt, process::ExitStatus, sync::Arc};
 
@@ -7,23 +7,23 @@ use serde_json::Value;
 
 use crate::{AgentWrapperError, AgentWrapperEvent};
 
-/// The events of a run, while it goes on.
+/// The events of a run, while it continues.
 pub type DynAgentWrapperEventStream = BoxStream<'static, AgentWrapperEvent>;
-/// How a run ended, once it has.
+/// A future that resolves to how a run ended.
 pub type DynAgentWrapperCompletion =
     BoxFuture<'static, Result<AgentWrapperCompletion, AgentWrapperError>>;
 
-/// A run: what it does, and how it ends.
+/// A run: its events, and how it ends.
 ///
-/// `completion` resolves once the process has exited **and** `events` has yielded its end. Whoever
-/// does not want the events drops them; the run then goes on to its end unseen. Dropping both
-/// cancels it.
+/// `completion` resolves once the process has exited **and** `events` has yielded its end. A caller
+/// that does not need the events drops them; the run then continues to its end. Dropping both
+/// cancels the run.
 #[must_use = "dropping the handle cancels the run"]
 pub struct AgentWrapperRunHandle {
-    /// What happens, in order, each thing once. A reader that is slow makes the agent wait.
+    /// The events, in order, each once. A slow reader makes the agent wait (back-pressure).
     pub events: DynAgentWrapperEventStream,
-    /// How it ended. Await it after the end of `events`, or without them, or beside them; never
-    /// instead of them.
+    /// How the run ended. Await it after the end of `events`, concurrently with reading them, or
+    /// after dropping them. While `events` is held but not read to its end, it does not resolve.
     pub completion: DynAgentWrapperCompletion,
 }
 
@@ -39,29 +39,29 @@ impl fmt::Debug for AgentWrapperRunHandle {
 pub struct AgentWrapperRunControl {
     /// The run.
     pub handle: AgentWrapperRunHandle,
-    /// Ends it before its time. Dropping this does nothing.
+    /// Cancels the run. Dropping this does nothing.
     pub cancel: AgentWrapperCancelHandle,
 }
 
-/// Ends a run before its time.
+/// Cancels a run.
 ///
-/// From the moment of [`cancel`](Self::cancel) no event is forwarded, `events` ends, the agent and
-/// everything it started die, and then `completion` is `Err(Backend { message: "cancelled" })`,
-/// also when the run had come to its end but nobody had seen it, and whether or not anybody reads
-/// `events` to its end. After `completion` was observed, it does nothing.
+/// After [`cancel`](Self::cancel) no event is forwarded, `events` ends, the agent and everything it
+/// started die, and then `completion` is `Err(Backend { message: "cancelled" })`. This holds even
+/// if the run had already ended but nobody had observed it, and whether or not anybody reads
+/// `events` to its end. After `completion` was observed, a cancel does nothing.
 #[derive(Clone)]
 pub struct AgentWrapperCancelHandle {
     act: Arc<dyn Fn() + Send + Sync>,
 }
 
 impl AgentWrapperCancelHandle {
-    /// Makes a handle of what to do when somebody cancels. `act` may be called any number of times,
-    /// from any thread.
+    /// Creates a handle that calls `act` on a cancel. `act` may be called any number of times, from
+    /// any thread.
     pub fn new(act: impl Fn() + Send + Sync + 'static) -> Self {
         Self { act: Arc::new(act) }
     }
 
-    /// Asks for the end of the run. Returns at once; `completion` says when it is over.
+    /// Asks the run to end. Returns at once; `completion` resolves when it is over.
     pub fn cancel(&self) {
         (self.act)();
     }
@@ -73,33 +73,33 @@ impl fmt::Debug for AgentWrapperCancelHandle {
     }
 }
 
-/// How a run that came to an end of its own ended.
+/// How a run ended that ended by itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentWrapperCompletion {
-    /// How the process exited. A run that failed before a process was started has the status of a
-    /// command that failed (code 1).
+    /// The exit status of the process. A run that failed before a process was started has the
+    /// status of a failed command (code 1).
     pub status: ExitStatus,
-    /// Whether the agent did what it was asked.
+    /// Whether the agent did its task.
     pub outcome: AgentWrapperOutcome,
     /// The text of the last assistant message.
     pub final_text: Option<String>,
-    /// The facet that names the session, where the backend has sessions.
+    /// The facet that names the session, if the backend has sessions.
     pub data: Option<Value>,
 }
 
-/// Whether the agent did what it was asked. An exit status alone does not tell.
+/// Whether the agent did its task. An exit status alone does not tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentWrapperOutcome {
-    /// The agent says that it is done, and its backend has declined nothing that it asked for.
+    /// The agent reports success, and its backend has declined none of its requests.
     Succeeded,
-    /// It is not done.
+    /// The agent did not finish its task.
     Failed {
-        /// Why, in our own words.
+        /// The reason, in our own words.
         reason: String,
     },
 }
 
-/// The status of a run that failed before a process was started.
+/// Returns the status of a run that failed before a process was started.
 #[cfg(any(feature = "claude_code", feature = "codex", feature = "acp"))]
 pub(crate) fn failed_status() -> ExitStatus {
     #[cfg(unix)]

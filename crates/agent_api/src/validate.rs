@@ -1,9 +1,9 @@
-//! What is refused before anything is started, and in which order.
+//! The checks before anything is started, and their order.
 //!
-//! First the prompt, then the keys of the extensions, then values, the directories among them, and
-//! at last combinations. A request that is wrong in two ways gets the error of the earlier step,
-//! whichever backend it goes to: [`check`] is the one place of that order. A backend with keys of
-//! its own looks at their values after it.
+//! First the prompt is checked, then the keys of the extensions, then values (directories among
+//! them), and last their combinations. A request that is wrong in two ways gets the error of the
+//! earlier step, whichever backend it goes to: only [`check`] defines that order. A backend with
+//! keys of its own checks their values after it.
 
 use std::{
     env,
@@ -19,7 +19,7 @@ use crate::{
     extensions::{CoreExtensions, SessionStart},
 };
 
-/// A request that may be started: its values are right and do not contradict each other.
+/// A request that may be started: its values are valid and do not contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckedRequest {
@@ -27,20 +27,20 @@ pub struct CheckedRequest {
     pub working_dir: PathBuf,
     /// Whether nobody is there to answer; true unless the request says otherwise.
     pub non_interactive: bool,
-    /// Whether the agent's own checks are off, since the host isolates it.
+    /// Whether the agent's own checks are off, because the host isolates it.
     pub external_sandbox: bool,
-    /// The model that was asked for.
+    /// The requested model.
     pub model: Option<String>,
-    /// More directories for the agent: absolute, and they exist.
+    /// Additional directories for the agent: absolute, and they exist.
     pub add_dirs: Vec<PathBuf>,
-    /// Where the run begins.
+    /// The session in which the run begins.
     pub session: SessionStart,
 }
 
-/// Checks `request` against what `capabilities` offer.
+/// Checks `request` against `capabilities`.
 ///
-/// `default_working_dir` is the backend's, for a request without one; without either it is this
-/// process' own. A relative directory is resolved against this process' own at this moment.
+/// `default_working_dir` is the backend's, for a request without one; without either it is that of
+/// this process. A relative directory is resolved against the one of this process at this moment.
 pub fn check(
     agent_kind: &AgentWrapperKind,
     capabilities: &AgentWrapperCapabilities,
@@ -83,7 +83,7 @@ pub fn check(
     })
 }
 
-/// The first step: there is something to do.
+/// Does the first step: the prompt is not blank.
 pub(crate) fn check_prompt(request: &AgentWrapperRunRequest) -> Result<(), AgentWrapperError> {
     if request.prompt.trim().is_empty() {
         return Err(AgentWrapperError::invalid_request("the prompt is blank"));
@@ -94,7 +94,7 @@ pub(crate) fn check_prompt(request: &AgentWrapperRunRequest) -> Result<(), Agent
     Ok(())
 }
 
-/// The second step: every key is something that the backend advertises.
+/// Does the second step: the backend advertises every key.
 pub(crate) fn check_keys(
     agent_kind: &AgentWrapperKind,
     capabilities: &AgentWrapperCapabilities,
@@ -106,8 +106,7 @@ pub(crate) fn check_keys(
     }
 }
 
-/// An environment that no process can be given is refused here rather than by a failure to start
-/// one.
+/// Refuses an environment that no process can have, instead of failing when the process is started.
 fn check_env(request: &AgentWrapperRunRequest) -> Result<(), AgentWrapperError> {
     let name_is_wrong = |name: &str| name.is_empty() || name.contains(['=', '\0']);
     if request.env.iter().any(|(name, value)| name_is_wrong(name) || value.contains('\0')) {

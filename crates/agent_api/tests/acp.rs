@@ -1,5 +1,5 @@
-//! What only the `acp` backend promises, over a scripted agent: its capabilities, agents that
-//! misbehave or differ, and ends in our own words.
+//! Promises of the `acp` backend alone, with a scripted agent: its capabilities, agents that
+//! misbehave or differ, and endings in our own words.
 
 #![allow(
     clippy::unwrap_used,
@@ -84,7 +84,7 @@ mod linux {
         Scenario::Say { text: text.to_owned() }
     }
 
-    /// The request that lets an agent with this fault say hello.
+    /// Returns the request that makes an agent with this fault say hello.
     fn hello(subject: &AcpSubject, fault: Fault) -> Result<AgentWrapperRunRequest> {
         let mut request = subject.request(&say("hello")).context("it can be played")?;
         request.env.insert(FAULT.to_owned(), serde_json::to_string(&fault)?);
@@ -97,7 +97,7 @@ mod linux {
         Ok(ended)
     }
 
-    /// Lets an agent with this fault say hello.
+    /// Runs an agent with this fault that says hello.
     async fn with(fault: Fault) -> Result<Ended> {
         let subject = AcpSubject::over_stand_in();
         let request = hello(&subject, fault)?;
@@ -254,7 +254,7 @@ mod linux {
         let subject = AcpSubject::over_stand_in();
         let request = hello(&subject, Fault::AsksWithoutOptions)?;
         run(&subject, request.clone()).await?.failed_with(denied)?;
-        // Not even a sandbox allows what is not offered.
+        // Even in a sandbox, a question that offers no option to allow it is denied.
         let backend = subject.backend_in_sandbox().context("a sandbox")?;
         let unchecked = request.with_extension(EXEC_EXTERNAL_SANDBOX, true);
         run_to_end(&backend, unchecked).await?.failed_with(denied)
@@ -275,7 +275,7 @@ mod linux {
     async fn a_turn_that_did_not_end_by_itself_is_a_failure() -> Result<()> {
         for (fault, reason) in [
             (Fault::Interrupts, "the agent's turn was interrupted"),
-            // What counts is the first answer.
+            // The first answer counts.
             (Fault::AnswersTwice, "the agent's turn was interrupted"),
             (Fault::ReachesItsTokens, "the agent's model reached its limit of tokens"),
             (Fault::EndsForAnUnknownReason, "the agent stopped with an error while it worked"),

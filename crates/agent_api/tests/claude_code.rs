@@ -1,5 +1,5 @@
-//! What only the `claude_code` backend promises, over the simulator: the ends of a process in our
-//! own words, lines that cannot be read, long prompts, and secrets that reach no log.
+//! Promises of the `claude_code` backend alone, with the simulator: endings of a process in our own
+//! words, lines that cannot be read, long prompts, and secrets that reach no log.
 
 #![allow(
     clippy::unwrap_used,
@@ -45,7 +45,7 @@ mod linux {
         claude::{ClaudeSubject, run_to_end},
     };
 
-    /// A string that nobody says by chance.
+    /// A string that does not occur by chance.
     const SECRET: &str = "hunter2-9c41d7";
 
     /// Everything that was logged.
@@ -185,7 +185,7 @@ mod linux {
         Ok(())
     }
 
-    /// The secret is in the environment, in raw lines readable and not, on stderr, in a tool's
+    /// Plants the secret in the environment, in raw lines readable and not, on stderr, in a tool's
     /// input and output, in thinking, and in the reasons of two kinds of failure.
     async fn planted_secrets_reach_no_event_no_error_and_no_log() -> Result<()> {
         let secret = SECRET.to_owned();
@@ -209,7 +209,7 @@ mod linux {
         let stderr_only = ClaudeSubject::over_simulator();
         let request = stderr_only.prompt(format!("sim:\nstderr {secret}\nexit 1"));
         told.push_str(&format!("{:?}", run_to_end(&stderr_only.backend(), request).await?));
-        // An error of the start, with the secret in everything that the caller gave.
+        // The start fails, with the secret in everything that the caller gave.
         let mut request = AgentWrapperRunRequest::new(secret.as_str());
         request.env.insert("TOKEN".to_owned(), secret.clone());
         let config = ClaudeCodeBackendConfig {
@@ -221,7 +221,7 @@ mod linux {
         told.push_str(&format!("{:?}", ClaudeCodeBackend::new(config).run(request).await.err()));
 
         ensure!(!told.contains(SECRET), "it got out: {told}");
-        // The log is caught at all, so its silence means something.
+        // This shows that the log is captured, so its silence means something.
         tracing::info!("the log is caught");
         let log = LOG.text();
         ensure!(log.contains("the log is caught"));

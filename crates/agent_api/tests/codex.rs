@@ -1,5 +1,5 @@
-//! What only the `codex` backend promises, over a scripted server: its capabilities, servers that
-//! misbehave, and ends in our own words.
+//! Promises of the `codex` backend alone, with a scripted server: its capabilities, servers that
+//! misbehave, and endings in our own words.
 
 #![allow(
     clippy::unwrap_used,
@@ -68,7 +68,7 @@ mod linux {
         Scenario::Say { text: text.to_owned() }
     }
 
-    /// Lets a server with this fault say hello.
+    /// Runs a server with this fault that says hello.
     async fn with(fault: Fault) -> Result<Ended> {
         let subject = CodexSubject::over_stand_in();
         let mut request = subject.request(&say("hello")).context("it can be played")?;

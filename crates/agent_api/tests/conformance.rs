@@ -1,9 +1,9 @@
-//! Every statement of the contract (docs/agent-api-contract.md), over the scripted backend, over
-//! `claude_code` with the simulator, over `codex` with a scripted server, and over `acp` with a
+//! Every statement of the contract (docs/agent-api-contract.md), with the scripted backend, with
+//! `claude_code` over the simulator, with `codex` over a scripted server, and with `acp` over a
 //! scripted agent.
 //!
-//! A statement that does not apply is reported as ignored. Which ones may be is written down here,
-//! so that a capability that goes missing cannot pass for a statement that does not apply.
+//! A statement that does not apply is reported as ignored. This file lists which ones may be
+//! ignored, so that a missing capability cannot pass for a statement that does not apply.
 
 #![allow(
     clippy::unwrap_used,
@@ -24,7 +24,7 @@ use futures::StreamExt;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use support::{scripted::ScriptedSubject, stand_in};
 
-/// The statements about what the scripted agent does not have.
+/// The statements about capabilities that the scripted agent lacks.
 const NOT_FOR_SCRIPTED: &[&str] = &[
     "the_model_reaches_the_agent",
     "added_directories_reach_the_agent",
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-/// One test for each statement, each with a subject of its own.
+/// Creates one test for each statement, each with a subject of its own.
 fn trials(
     of: &str,
     does_not_apply: &'static [&str],
@@ -92,7 +92,7 @@ fn trials(
     conformance::statements().into_iter().map(trial).collect()
 }
 
-/// Statement 36: backends beside each other, and none knows of the others.
+/// Statement 36: several backends work side by side, independently of each other.
 #[cfg(target_os = "linux")]
 fn four_backends_serve_one_gateway() -> Result<(), Failed> {
     let subjects: [Box<dyn Subject>; 4] = [
@@ -133,7 +133,7 @@ fn run<T>(checks: impl Future<Output = T>) -> T {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let result = runtime.block_on(checks);
-    // What a broken run left behind must not keep the test from ending.
+    // Tasks that a broken run left behind must not keep the test from ending.
     runtime.shutdown_background();
     result
 }

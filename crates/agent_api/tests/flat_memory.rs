@@ -1,6 +1,6 @@
-//! A slow reader keeps the memory flat: 200,000 events go through, and none of them stays.
+//! A slow reader keeps the memory flat: 200,000 events pass through, and none of them stays.
 //!
-//! In a program of its own, because resident memory is the program's and not a test's.
+//! This is a program of its own, because resident memory belongs to the program and not to a test.
 
 #![allow(
     clippy::unwrap_used,
@@ -35,17 +35,17 @@ mod linux {
 
     const EVENTS: u32 = 200_000;
 
-    /// By then every buffer has its size.
+    /// How many events to read before the measurement, until every buffer has its final size.
     const WARM: u32 = 20_000;
 
-    /// The reader sleeps after this many events, so it is always behind: the agent writes many
-    /// times faster.
+    /// The reader sleeps after this many events, so it always lags: the agent writes many times
+    /// faster.
     const READ_AT_ONCE: u32 = 200;
 
-    /// A leak of a hundred bytes an event would be twice this.
+    /// How much the memory may grow. A leak of a hundred bytes an event would be twice this.
     const TOLERANCE_BYTES: u64 = 8 * 1024 * 1024;
 
-    /// Generous, for a debug build on a busy machine; it takes seconds.
+    /// The deadline: generous, for a debug build on a busy machine; the test takes seconds.
     const DEADLINE: Duration = Duration::from_secs(300);
 
     pub(super) fn main() -> ExitCode {

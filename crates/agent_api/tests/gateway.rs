@@ -1,4 +1,4 @@
-//! The gateway: the exact error for each kind of bad input, before anything is started.
+//! Tests the gateway: the exact error for each kind of bad input, before anything is started.
 
 #![allow(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ fn gateway_of(subject: &ScriptedSubject) -> AgentWrapperGateway {
     gateway
 }
 
-/// Starts anything it is given: the gateway must have looked before.
+/// Starts any request without a check, so the gateway must check it first.
 struct Careless;
 
 impl AgentWrapperBackend for Careless {
@@ -53,7 +53,7 @@ impl AgentWrapperBackend for Careless {
 async fn an_unknown_kind_is_named() {
     let gateway = AgentWrapperGateway::new();
     let unknown = AgentWrapperError::UnknownBackend { agent_kind: "nobody".to_owned() };
-    // Even with a request that is wrong in every other way.
+    // This holds even for a request that is wrong in every other way.
     let request = AgentWrapperRunRequest::new("").with_extension("nothing", 1);
     assert_eq!(gateway.run(&kind("nobody"), request.clone()).await.err(), Some(unknown.clone()));
     assert_eq!(gateway.run_control(&kind("nobody"), request).await.err(), Some(unknown));

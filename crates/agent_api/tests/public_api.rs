@@ -1,11 +1,10 @@
 //! No type of a backend's crate is in the public interface.
 //!
 //! The compiler's own check for this (`exported_private_dependencies`) is not stable, so this one
-//! reads the sources. It sees every signature, public field, alias, re-export and implementation
-//! that is written out, and takes a name for a type of the backend's crate when the file imports it
-//! from there or spells the path out. It does not see through macros or through a private alias in
-//! another file; there are none here, and `the_check_sees_what_it_looks_for` shows what it does
-//! see.
+//! reads the sources. It sees every signature, public field, alias, re-export and implementation in
+//! the source. It treats a name as a type of the backend's crate if the file imports it from there
+//! or uses its full path. It does not see through macros or through a private alias in another
+//! file; there are none here, and `the_check_sees_what_it_looks_for` shows what it does see.
 
 #![allow(
     clippy::unwrap_used,
@@ -102,10 +101,10 @@ fn leaks_in(source: &str) -> Vec<String> {
     finder.leaks
 }
 
-/// Looks at one file.
+/// Checks one file.
 #[derive(Default)]
 struct Finder {
-    /// Names that mean something of a backend's crate in this file.
+    /// Names in this file that refer to a backend's crate.
     foreign: BTreeSet<String>,
     leaks: Vec<String>,
 }
@@ -151,7 +150,7 @@ impl Finder {
             }
             Item::Enum(item) if is_public(&item.vis) => {
                 self.visit_generics(&item.generics);
-                // The fields of a variant are as public as the enum.
+                // The fields of a variant are as public as their enum.
                 item.variants.iter().for_each(|variant| self.visit_fields(&variant.fields));
             }
             Item::Fn(item) if is_public(&item.vis) => self.signature(&item.sig),
@@ -164,8 +163,8 @@ impl Finder {
                 item.items.iter().for_each(|item| self.trait_item(item));
             }
             Item::Impl(item) => {
-                // An implementation of a trait is public wherever its parts are; a private one is
-                // looked at all the same.
+                // An implementation of a trait is public if its parts are; a private one is checked
+                // all the same.
                 if let Some((_, path, _)) = &item.trait_ {
                     self.visit_path(path);
                 }
@@ -226,7 +225,7 @@ impl Finder {
     }
 }
 
-/// Whatever path is reached through one of the above is part of the interface.
+/// Every path that is reached from one of the above is part of the interface.
 impl Visit<'_> for Finder {
     fn visit_path(&mut self, path: &syn::Path) {
         if let Some(first) = path.segments.first()

@@ -1,7 +1,7 @@
-//! The contract over `claude_code` with the real CLI, which talks to a stand-in for its service:
-//! every statement, and the ends that only the real CLI can show.
+//! The contract for `claude_code` with the real CLI, which talks to a stand-in for its service:
+//! every statement, and the endings that only the real CLI can show.
 //!
-//! Where the CLI or the network namespace that it is locked into cannot be had, everything here is
+//! If the CLI or the network namespace that confines it is not available, everything here is
 //! ignored, and the reason is printed; with `PLEXUS_REQUIRE_REAL_CLAUDE=1` that is a failure.
 
 #![allow(
@@ -46,10 +46,10 @@ mod linux {
         claude::{ClaudeSubject, run_to_end},
     };
 
-    /// The one scenario that a script in a prompt has no room for.
+    /// The one scenario that is too long for a script in a prompt.
     const DOES_NOT_APPLY: &[&str] = &["a_timeout_fires_while_nobody_reads"];
 
-    /// The longest text that a script may have to say; the script is a prompt of the CLI.
+    /// The longest text in a script; the script is a prompt of the CLI.
     const MAX_SCRIPTED_BYTES: usize = 1024 * 1024;
 
     pub(super) fn suite() -> Suite {
@@ -103,7 +103,7 @@ mod linux {
         }
     }
 
-    /// The scenarios as scripts for the stand-in, which finds them in the prompt.
+    /// Returns the scenario as a script for the stand-in, which finds it in the prompt.
     fn scripted_prompt(scenario: &Scenario, work: &Path) -> Option<String> {
         let read = |secret: &str| json!({"file_path": work.join(format!("{secret}.txt"))});
         let steps = match scenario {
@@ -120,8 +120,8 @@ mod linux {
                 if all > MAX_SCRIPTED_BYTES {
                     return None;
                 }
-                // The CLI writes a line for each delta, so pieces of one text are as many events as
-                // texts would be.
+                // The CLI writes a line for each delta, so pieces of one text yield as many events
+                // as separate texts.
                 vec![Step::text(&"x".repeat(all)).slowly(*bytes, 0)]
             }
             Scenario::Fail { secret } => vec![Step::text(secret).failing(Failure::Status(400))],
@@ -173,7 +173,7 @@ mod linux {
         let background =
             json!({"command": "sleep 1", "description": "a nap", "run_in_background": true});
         let steps = [Step::tool("Bash", background), Step::text("first"), Step::text("second")];
-        // `sleep` asks, so the checks are off.
+        // `sleep` needs permission, so the checks are off.
         let request =
             stage.script(&steps).with_extension(capabilities::EXEC_EXTERNAL_SANDBOX, true);
         let backend = stage.subject.backend_in_sandbox().expect("this backend has one");

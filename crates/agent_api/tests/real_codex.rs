@@ -1,7 +1,7 @@
-//! The contract over `codex` with the real CLI, which talks to a stand-in for its service: every
-//! statement, and the ends that only the real CLI can show.
+//! The contract for `codex` with the real CLI, which talks to a stand-in for its service: every
+//! statement, and the endings that only the real CLI can show.
 //!
-//! Where the CLI or the network namespace that it is locked into cannot be had, everything here is
+//! If the CLI or the network namespace that confines it is not available, everything here is
 //! ignored, and the reason is printed; with `PLEXUS_REQUIRE_REAL_CODEX=1` that is a failure.
 
 #![allow(
@@ -51,10 +51,10 @@ mod linux {
         codex::CodexSubject,
     };
 
-    /// The one scenario that a script in a prompt has no room for.
+    /// The one scenario that is too long for a script in a prompt.
     const DOES_NOT_APPLY: &[&str] = &["a_timeout_fires_while_nobody_reads"];
 
-    /// The longest text that a script may have to say; the script is a prompt of the CLI.
+    /// The longest text in a script; the script is a prompt of the CLI.
     const MAX_SCRIPTED_BYTES: usize = 512 * 1024;
 
     pub(super) fn suite() -> Suite {
@@ -104,7 +104,7 @@ mod linux {
         }
     }
 
-    /// The scenarios as scripts for the stand-in, which finds them in the prompt.
+    /// Returns the scenario as a script for the stand-in, which finds it in the prompt.
     fn scripted_prompt(scenario: &Scenario) -> Option<String> {
         let with_text = |text: &str, step: Step| Step { texts: vec![text.to_owned()], ..step };
         let echo = |secret: &str| Step::shell(&format!("echo {secret}"));
@@ -136,7 +136,7 @@ mod linux {
 
     async fn nobody_logged_in_is_a_failure_in_our_words(cli: PathBuf) -> Result<()> {
         let stage = Stage::set(&cli).await?;
-        // Without a provider of its own the CLI wants the vendor's login.
+        // Without a provider in its settings the CLI requires the vendor's login.
         std::fs::write(stage.sandbox.codex_home().join("config.toml"), "")?;
         let ended = stage.run(stage.script(&[Step::text("hello")])).await?;
         ended.failed_with("the agent is not logged in, or its credentials were refused")?;
@@ -226,7 +226,7 @@ mod linux {
         Ok(())
     }
 
-    /// In a home that was never used, servers that start at once break each other's database.
+    /// In an unused home, servers that start at the same time corrupt each other's database.
     async fn first_runs_at_once(cli: PathBuf) -> Result<()> {
         let stage = Stage::set(&cli).await?;
         let backend = stage.subject.backend();

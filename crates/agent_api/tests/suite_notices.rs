@@ -1,5 +1,5 @@
-//! The conformance suite notices a backend that breaks a rule: each fault is caught by the
-//! statement that forbids it.
+//! The conformance suite notices a backend that breaks a rule: the statement that forbids a fault
+//! catches it.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,7 +13,7 @@ mod support;
 use agent_api::conformance::{self, Verdict};
 use support::scripted::{Fault, ScriptedSubject};
 
-/// Checks one statement by name over a subject with one fault.
+/// Checks one statement by name on a subject with one fault.
 async fn verdict(name: &str, fault: Option<Fault>) -> Verdict {
     let statement =
         conformance::statements().into_iter().find(|statement| statement.name() == name);
@@ -22,7 +22,7 @@ async fn verdict(name: &str, fault: Option<Fault>) -> Verdict {
     statement.check(&subject).await
 }
 
-/// Time is paused: what a broken backend never does is waited for without waiting.
+/// Time is paused, so waiting for something that never comes takes no time.
 #[tokio::test(start_paused = true)]
 async fn every_fault_is_noticed_by_the_statement_that_forbids_it() {
     use Fault::*;
@@ -74,7 +74,7 @@ async fn every_fault_is_noticed_by_the_statement_that_forbids_it() {
 fn every_statement_of_the_contract_that_a_backend_can_break_is_in_the_suite() {
     let numbers: std::collections::BTreeSet<_> =
         conformance::statements().iter().map(conformance::Statement::number).collect();
-    // 36 is about the suite itself: a second backend passes it.
+    // Statement 36 is about the suite itself: a second backend passes it.
     assert_eq!(numbers, (23..=35).collect());
 }
 

@@ -1,7 +1,7 @@
-//! The agents that this crate can run, each behind a feature of its own.
+//! The agents that this crate can run, each with a feature of its own.
 //!
-//! No type of the crate that does the running appears in what is public here: a backend may be
-//! replaced, or its crate may change, and no caller notices.
+//! The public interface contains no type of the crates that run the agents: a backend can be
+//! replaced, or its crate can change, without changes to callers.
 
 #[cfg(feature = "acp")]
 pub mod acp;

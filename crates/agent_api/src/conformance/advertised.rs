@@ -1,7 +1,7 @@
-//! Statement 23: what is advertised is true, and what is not advertised is refused.
+//! Statement 23: advertised capabilities work, and others are refused.
 //!
-//! Capabilities about events, endings and sessions are shown by the statements that describe them;
-//! here are the others.
+//! The other statements cover capabilities about events, endings and sessions; the remaining ones
+//! are here.
 
 use futures::StreamExt;
 use serde_json::json;
@@ -100,8 +100,8 @@ async fn an_extension_that_is_not_advertised_is_refused_by_name(
 async fn the_model_reaches_the_agent(subject: &dyn Subject) -> Result<(), Stop> {
     let backend = subject.backend();
     need(&backend, CONFIG_MODEL)?;
-    // The longest name there may be, so that nothing on the way cuts it; the agent need not know
-    // the model.
+    // The longest possible name shows that nothing on the way cuts it; the agent need not know the
+    // model.
     let model = "m".repeat(MAX_MODEL_ID_BYTES);
     run_to_end(
         &backend,
@@ -143,7 +143,7 @@ async fn a_run_that_is_not_interactive_waits_for_nobody(subject: &dyn Subject) -
     let mut handle =
         start(&backend, request(subject, &scenario)?.with_extension(EXEC_NON_INTERACTIVE, true))
             .await?;
-    // That it ends at all is the claim; how the agent takes the refusal is its own affair.
+    // The statement claims only that the run ends; the agent may react to the refusal in any way.
     while in_time("the end of a run that nobody answers", handle.events.next()).await?.is_some() {}
     in_time("the completion of a run that nobody answers", handle.completion)
         .await?

@@ -1,4 +1,4 @@
-//! Statement 33: resuming and forking, which never start a new session by accident.
+//! Statement 33: resuming and forking never start a new session by accident.
 
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
     statement!(33, an_unknown_session_is_a_failure),
 ];
 
-/// An id in the common form that no agent has given to anybody.
+/// An id in the common form that no session has.
 const NOBODYS_ID: &str = "00000000-0000-4000-8000-00000000dead";
 
 fn last() -> Value {
@@ -32,7 +32,7 @@ fn by_id(id: &str) -> Value {
     json!({"selector": "id", "id": id})
 }
 
-/// Says hello, in a session that `key` and `value` choose.
+/// Runs a prompt that says hello, in the session that `choice` selects.
 async fn hello(subject: &dyn Subject, choice: Option<(&str, Value)>) -> Result<Ended, Stop> {
     let mut request = request(subject, &say("hello"))?;
     if let Some((key, value)) = choice {
@@ -56,7 +56,7 @@ async fn continues(
     let backend = subject.backend();
     need(&backend, key)?;
     need(&backend, SESSION_HANDLE)?;
-    // Two sessions, so that the last one is not the only one.
+    // There are two sessions, so that the last one is not the only one.
     hello(subject, None).await?;
     let earlier = session_of(&hello(subject, None).await?)?;
     let later = session_of(&hello(subject, Some((key, choose(&earlier)))).await?)?;
@@ -93,7 +93,7 @@ async fn nothing_to_continue(subject: &dyn Subject, key: &str) -> Result<(), Sto
     let reason = ended.failure()?;
     ensure!(reason == NO_SESSION_FOUND, "the reason is {reason:?}");
     ensure!(ended.text().is_empty(), "an agent spoke all the same");
-    // Had the first attempt started a session, the second would find it.
+    // If the first attempt had started a session, the second would find it.
     let again = hello(subject, Some((key, last()))).await?;
     ensure!(again.failure()? == NO_SESSION_FOUND, "the attempt itself has left a session behind");
     Ok(())

@@ -1,4 +1,4 @@
-//! Statements 30 to 32: how a run ends, of its own, by a timeout, and by a cancel.
+//! Statements 30 to 32: how a run ends: by itself, by a timeout, and by a cancel.
 
 use std::time::Duration;
 
@@ -55,8 +55,8 @@ fn is_cancelled<T: std::fmt::Debug>(result: &Result<T, AgentWrapperError>) -> Re
 
 async fn completion_waits_for_the_end_of_the_events(subject: &dyn Subject) -> Result<(), Stop> {
     let mut handle = start(&subject.backend(), request(subject, &say("hello"))?).await?;
-    // The agent is given the time to come to its end: few events fit into the channel, so nothing
-    // but the reader is missing.
+    // The agent gets the time to end by itself: its few events fit into the channel, so it does not
+    // wait for the reader.
     nothing_lives(subject).await?;
     ensure!(
         (&mut handle.completion).now_or_never().is_none(),
@@ -78,7 +78,8 @@ async fn completion_waits_for_the_end_of_the_events(subject: &dyn Subject) -> Re
 async fn dropping_the_events_lets_the_run_go_on_to_its_end(
     subject: &dyn Subject,
 ) -> Result<(), Stop> {
-    // More than fits into the channel, so a run that still waited for a reader would never end.
+    // There are more events than fit into the channel, so a run that still waited for a reader
+    // would never end.
     let messages = u32::try_from(4 * EVENT_CHANNEL_CAPACITY).unwrap_or(u32::MAX);
     let flood = Scenario::Flood { messages, bytes: 1_000 };
     let AgentWrapperRunHandle { events, completion } =
@@ -129,7 +130,7 @@ async fn a_timeout_fires_while_nobody_reads(subject: &dyn Subject) -> Result<(),
     let mut asked = request(subject, &Scenario::Flood { messages: 1_000_000, bytes: 100 })?;
     asked.timeout = Some(SHORT);
     let handle = start(&subject.backend(), asked).await?;
-    // Not one event is read until the agent is gone.
+    // No event is read before the agent is gone.
     nothing_lives(subject).await?;
     let ended = read_to_end(handle).await?;
     ensure!(
@@ -178,7 +179,7 @@ async fn a_cancel_works_after_the_handle_is_dropped(subject: &dyn Subject) -> Re
     let AgentWrapperRunControl { mut handle, cancel } = control(subject, &hang()).await?;
     read_until_said(&mut handle.events, "waiting").await?;
     let AgentWrapperRunHandle { events, completion } = handle;
-    // The completion alone is kept, so the run goes on until somebody cancels it.
+    // Only the completion is kept, so the run continues until it is cancelled.
     drop(events);
     ensure!(subject.living() > 0, "the run ended with its events");
     cancel.cancel();

@@ -1,9 +1,9 @@
-//! The contract as a suite that any backend can be held to.
+//! The contract as a test suite for any backend.
 //!
-//! A backend takes part by a [`Subject`]: it makes the backend, turns a [`Scenario`] into a request
-//! that makes its agent play it, and tells what was started and what still lives. [`statements`]
-//! lists everything there is to check; each [`Statement`] is one named claim, so a test program can
-//! report them one by one. A statement about something that the backend does not advertise, or
+//! A backend takes part through a [`Subject`]: it creates the backend, turns a [`Scenario`] into a
+//! request that makes its agent play it, and reports which processes were started and which still
+//! live. [`statements`] lists all checks; each [`Statement`] is one named claim, so a test program
+//! can report them one by one. A statement about something that the backend does not advertise, or
 //! whose scenario its agent cannot play, [does not apply](Verdict::DoesNotApply), and says why.
 //!
 //! ```
@@ -16,9 +16,9 @@
 //! }
 //! ```
 //!
-//! In reading order: [`subject`](Subject) (what a backend must bring), then the statements by
-//! number: what is advertised (23), what is refused (24), how the agent is started (25), what is
-//! told (26 to 29 and 35), how it ends (30 to 32), where it begins (33), and what it may do (34).
+//! In reading order: [`subject`](Subject) (the interface for a backend), then the statements by
+//! number: capabilities (23), refusals (24), how the agent is started (25), events (26 to 29 and
+//! 35), endings (30 to 32), sessions (33), and the external sandbox (34).
 
 mod advertised;
 mod begins;
@@ -45,14 +45,14 @@ pub struct Statement {
     check: for<'a> fn(&'a dyn Subject) -> BoxFuture<'a, Result<(), Stop>>,
 }
 
-/// What became of one statement.
+/// The result of checking one statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The backend does as it says.
+    /// The backend keeps the statement.
     Holds,
-    /// There is nothing to check here, and why.
+    /// The statement does not apply, for this reason.
     DoesNotApply(String),
-    /// It does not, and what was seen instead.
+    /// The backend breaks the statement; the text says what happened instead.
     Broken(String),
 }
 
@@ -67,7 +67,7 @@ impl Statement {
         self.name
     }
 
-    /// Checks the claim with a subject that nobody else uses at the same time.
+    /// Checks the claim with a subject that no other check uses at the same time.
     pub async fn check(&self, subject: &dyn Subject) -> Verdict {
         match (self.check)(subject).await {
             Ok(()) => Verdict::Holds,

@@ -1,4 +1,4 @@
-//! Statement 24: what is refused, in which order, and that nothing was started.
+//! Statement 24: which requests are refused, in which order, and that nothing is started for them.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! Statement 34: dropping the agent's own checks is the configuration's to allow, and it never goes
-//! unsaid.
+//! Statement 34: only the configuration can allow a request to turn the agent's own checks off, and
+//! such a run always says so.
 
 use super::{
     Statement, Subject,

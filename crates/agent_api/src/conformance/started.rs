@@ -1,4 +1,4 @@
-//! Statement 25: what an agent is started with.
+//! Statement 25: the environment, directories and model that an agent is started with.
 
 use std::{env, path::Path, time::Duration};
 
@@ -115,7 +115,7 @@ async fn the_timeout_of_the_request_wins(subject: &dyn Subject) -> Result<(), St
     nothing_lives(subject).await
 }
 
-/// Two names of one directory may differ by a link on the way.
+/// Compares directories whose paths may differ by a symbolic link.
 fn same_directory(a: &Path, b: &Path) -> bool {
     match (a.canonicalize(), b.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,

@@ -1,4 +1,4 @@
-//! What a backend must bring to be checked.
+//! The interface that the suite needs to check a backend.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -8,74 +8,74 @@ use crate::{AgentWrapperBackend, AgentWrapperRunRequest};
 
 /// A backend under test, with an agent that plays scenarios.
 pub trait Subject: Send + Sync {
-    /// Makes the backend as a user without special wishes would.
+    /// Creates the backend with default settings.
     fn backend(&self) -> Arc<dyn AgentWrapperBackend>;
 
-    /// Makes a backend with these defaults in its configuration, if it has one.
+    /// Creates a backend with these defaults in its configuration; `None` if it has no such
+    /// defaults.
     fn backend_with(&self, defaults: &Defaults) -> Option<Arc<dyn AgentWrapperBackend>>;
 
-    /// Makes a backend whose configuration allows `agent_api.exec.external_sandbox.v1`, if there is
-    /// such a thing.
+    /// Creates a backend whose configuration allows `agent_api.exec.external_sandbox.v1`; `None` if
+    /// it cannot.
     fn backend_in_sandbox(&self) -> Option<Arc<dyn AgentWrapperBackend>>;
 
-    /// Makes the request that lets the agent play `scenario`, or `None` when it cannot.
+    /// Creates the request that makes the agent play `scenario`, or `None` if it cannot play it.
     fn request(&self, scenario: &Scenario) -> Option<AgentWrapperRunRequest>;
 
-    /// Returns what this subject's backends have started so far, in order.
+    /// Returns the agents that this subject's backends have started so far, in order.
     fn launches(&self) -> Vec<Launch>;
 
-    /// Counts what this subject's runs have started and what still lives, descendants included.
+    /// Counts the living processes that this subject's runs have started, descendants included.
     fn living(&self) -> usize;
 }
 
-/// What the agent is to do. Texts are single lines without spaces at their ends.
+/// The script of the agent. Texts are single lines without spaces at their ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scenario {
     /// Says `text` in one message and succeeds.
     Say {
-        /// What to say.
+        /// The text.
         text: String,
     },
-    /// Says `before`, uses one tool that needs nobody's leave, says `after` in another message and
+    /// Says `before`, uses one tool that needs no permission, says `after` in another message and
     /// succeeds.
     UseTool {
-        /// What to say first.
+        /// The first text.
         before: String,
-        /// What stands in the tool's input and in its output.
+        /// The text in the tool's input and output.
         secret: String,
-        /// What to say last.
+        /// The last text.
         after: String,
     },
-    /// Says `text`, then wants a tool that somebody would have to allow; goes on without it and
-    /// comes to an end.
+    /// Says `text`, then tries a tool that needs permission; continues without it and ends.
     NeedLeave {
-        /// What to say first.
+        /// The first text.
         text: String,
     },
     /// Says `text`, starts a process of its own if it can, and then does nothing until it is ended.
     Hang {
-        /// What to say first.
+        /// The first text.
         text: String,
     },
     /// Says `messages` texts of `bytes` bytes each and succeeds.
     Flood {
-        /// How many texts.
+        /// The number of texts.
         messages: u32,
-        /// How long each is.
+        /// The size of each text.
         bytes: usize,
     },
-    /// Fails, printing `secret` wherever an agent prints why.
+    /// Fails, and prints `secret` wherever an agent prints the reason.
     Fail {
-        /// What must not get out.
+        /// The text that no event and no error may contain.
         secret: String,
     },
     /// Says `text` and succeeds; prints `secret` as an unreadable line, to its error output, and
     /// wherever else no reader of events should see it.
     Leak {
-        /// What to say.
+        /// The text.
         text: String,
-        /// What must not get out.
+        /// The text that no event and no error may contain.
         secret: String,
     },
 }
@@ -92,15 +92,15 @@ pub struct Defaults {
     pub timeout: Option<Duration>,
 }
 
-/// What an agent was started with, as seen from its side.
+/// The circumstances of one start, as the agent sees them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
     /// Its working directory.
     pub working_dir: PathBuf,
     /// Its environment, or at least every variable whose name begins with `AGENT_API_`.
     pub env: BTreeMap<String, String>,
-    /// The model it was told to use.
+    /// The model that the agent was given.
     pub model: Option<String>,
-    /// The additional directories it was given.
+    /// The additional directories that the agent was given.
     pub add_dirs: Vec<PathBuf>,
 }

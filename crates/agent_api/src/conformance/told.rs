@@ -1,4 +1,4 @@
-//! Statements 26 to 29 and 35: what a run tells, and what it never tells.
+//! Statements 26 to 29 and 35: what events contain, and what they never contain.
 
 use serde_json::{Value, json};
 
@@ -151,8 +151,8 @@ fn only(ended: &Ended, kind: AgentWrapperEventKind) -> Result<&AgentWrapperEvent
     }
 }
 
-/// The tool of an event's facet. That it holds no input and no output is what the secret in both
-/// shows.
+/// Returns the tool of an event's facet, and checks that the facet contains neither the tool's input
+/// nor its output, which both hold the secret.
 fn tool(event: &AgentWrapperEvent) -> Result<&Value, Stop> {
     let facet = event
         .data

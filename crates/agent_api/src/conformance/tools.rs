@@ -1,5 +1,4 @@
-//! What the statements have in common: running to an end, waiting with a deadline, and stopping
-//! with a reason.
+//! Helpers of the statements: run to the end, wait with a deadline, stop with a reason.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,14 +11,14 @@ use crate::{
     DynAgentWrapperEventStream,
 };
 
-/// The longest that anything may take. Far more than a busy machine needs; reaching it is a failure
+/// The deadline for any wait. It is far more than a busy machine needs; reaching it is a failure
 /// that names what did not come.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How often we look whether something has come true that nobody announces.
+/// How often to poll for a condition that no event announces.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Why a check ends before its end.
+/// Why a check stops early.
 #[derive(Debug)]
 pub(super) enum Stop {
     DoesNotApply(String),
@@ -36,7 +35,7 @@ macro_rules! ensure {
 }
 pub(super) use ensure;
 
-/// Names a check after its function and numbers it.
+/// Declares a check as a statement with its number, named after its function.
 macro_rules! statement {
     ($number:literal, $check:ident) => {
         $crate::conformance::Statement {
@@ -48,26 +47,26 @@ macro_rules! statement {
 }
 pub(super) use statement;
 
-/// A run that has come to its end.
+/// A run that has ended.
 pub(super) struct Ended {
     pub(super) events: Vec<AgentWrapperEvent>,
     pub(super) result: Result<AgentWrapperCompletion, AgentWrapperError>,
 }
 
 impl Ended {
-    /// Everything that was said, in one piece.
+    /// Returns the text of all events, joined.
     pub(super) fn text(&self) -> String {
         self.events.iter().filter_map(|event| event.text.as_deref()).collect()
     }
 
-    /// The completion of a run that must have one.
+    /// Returns the completion of a run that must have one.
     pub(super) fn completion(&self) -> Result<&AgentWrapperCompletion, Stop> {
         self.result
             .as_ref()
             .map_err(|error| Stop::Broken(format!("the run ended with an error: {error}")))
     }
 
-    /// The completion of a run that must have succeeded.
+    /// Returns the completion of a run that must have succeeded.
     pub(super) fn success(&self) -> Result<&AgentWrapperCompletion, Stop> {
         let completion = self.completion()?;
         ensure!(
@@ -78,8 +77,8 @@ impl Ended {
         Ok(completion)
     }
 
-    /// The reason of a run that must have failed, with exactly one error event at its end that says
-    /// the same.
+    /// Returns the reason of a run that must have failed, with exactly one error event at its end
+    /// that says the same.
     pub(super) fn failure(&self) -> Result<&str, Stop> {
         let reason = match &self.completion()?.outcome {
             AgentWrapperOutcome::Failed { reason } => reason,
@@ -110,7 +109,7 @@ impl Ended {
     }
 }
 
-/// Makes the request of a scenario, or says that the statement does not apply.
+/// Returns the request for a scenario, or stops because the statement does not apply.
 pub(super) fn request(
     subject: &dyn Subject,
     scenario: &Scenario,
@@ -120,7 +119,7 @@ pub(super) fn request(
         .ok_or_else(|| Stop::DoesNotApply(format!("the agent cannot play {scenario:?}")))
 }
 
-/// Says that the statement does not apply to a backend without `capability`.
+/// Stops, because the statement does not apply, if the backend lacks `capability`.
 pub(super) fn need(backend: &Arc<dyn AgentWrapperBackend>, capability: &str) -> Result<(), Stop> {
     if backend.capabilities().contains(capability) {
         Ok(())
@@ -129,12 +128,12 @@ pub(super) fn need(backend: &Arc<dyn AgentWrapperBackend>, capability: &str) -> 
     }
 }
 
-/// Plays a scenario on the plain backend and reads it to its end.
+/// Plays a scenario on the default backend and reads it to its end.
 pub(super) async fn play(subject: &dyn Subject, scenario: &Scenario) -> Result<Ended, Stop> {
     run_to_end(&subject.backend(), request(subject, scenario)?).await
 }
 
-/// Runs a request and reads everything.
+/// Runs a request and reads all its events and its completion.
 pub(super) async fn run_to_end(
     backend: &Arc<dyn AgentWrapperBackend>,
     request: AgentWrapperRunRequest,
@@ -149,7 +148,7 @@ pub(super) async fn read_to_end(handle: AgentWrapperRunHandle) -> Result<Ended, 
     Ok(Ended { events, result })
 }
 
-/// Starts a run that must start.
+/// Starts a run; a refusal is a failure.
 pub(super) async fn start(
     backend: &Arc<dyn AgentWrapperBackend>,
     request: AgentWrapperRunRequest,
@@ -159,7 +158,7 @@ pub(super) async fn start(
         .map_err(|error| Stop::Broken(format!("the run did not start: {error}")))
 }
 
-/// Reads until the agent has said `text`; what came before it is returned.
+/// Reads until the agent has said `text`, and returns the events up to there.
 pub(super) async fn read_until_said(
     events: &mut DynAgentWrapperEventStream,
     text: &str,
@@ -177,14 +176,14 @@ pub(super) async fn read_until_said(
     Ok(seen)
 }
 
-/// Waits for something to come.
+/// Waits for a future with a deadline; `what` names it in the failure.
 pub(super) async fn in_time<T>(what: &str, coming: impl Future<Output = T>) -> Result<T, Stop> {
     tokio::time::timeout(PATIENCE, coming)
         .await
         .map_err(|_| Stop::Broken(format!("{what} did not come within {} s", PATIENCE.as_secs())))
 }
 
-/// Waits until nothing lives that the subject's runs have started.
+/// Waits until all processes that the subject's runs started are gone.
 pub(super) async fn nothing_lives(subject: &dyn Subject) -> Result<(), Stop> {
     let gone = async {
         while subject.living() > 0 {
@@ -194,7 +193,7 @@ pub(super) async fn nothing_lives(subject: &dyn Subject) -> Result<(), Stop> {
     in_time("the end of everything that the run had started", gone).await
 }
 
-/// A line to say.
+/// Returns a scenario that says one line.
 pub(super) fn say(text: &str) -> Scenario {
     Scenario::Say { text: text.to_owned() }
 }

@@ -1,19 +1,19 @@
-//! The gate between a backend and the caller of one run: keeps `completion` behind the process and
-//! behind the stream.
+//! The gate between a backend and the caller of one run. It lets `completion` resolve only after
+//! the process has exited and the stream has ended.
 //!
-//! [`open`] makes both sides. The caller's side is an ordinary [`AgentWrapperRunControl`]. The
+//! [`open`] creates both sides. The caller's side is an ordinary [`AgentWrapperRunControl`]. The
 //! backend's side is a [`RunSink`], owned by the one task that drives the agent: it sends events,
-//! watches for cancellation, and says how the run ended **after the process is gone**. All that the
-//! contract promises about order follows from four facts kept here:
+//! watches for cancellation, and reports how the run ended **after the process is gone**.
+//! Everything that the contract promises about order follows from four facts kept here:
 //!
 //! - *over*: `events` has yielded its end, or was dropped; nobody waits for an event any more.
-//! - *result*: the backend has said how the run ended, so the process has exited.
-//! - *cancelled*: somebody asked for the end. From then on `events` yields nothing.
-//! - *observed*: `completion` was handed out. From then on a cancel does nothing.
+//! - *result*: the backend has reported how the run ended, so the process has exited.
+//! - *cancelled*: the caller cancelled the run. From then on `events` yields nothing.
+//! - *observed*: `completion` has resolved. From then on a cancel does nothing.
 //!
 //! `completion` needs *result*, and *over* or *cancelled*: after a cancel there is nothing left to
 //! read, so a caller that cancels and then waits need not read on. *cancelled* and *observed*
-//! exclude each other under one lock: whichever comes first stands.
+//! exclude each other under one lock: the first one wins.
 
 use std::{
     pin::Pin,
@@ -34,7 +34,7 @@ use crate::{
 
 type RunResult = Result<AgentWrapperCompletion, AgentWrapperError>;
 
-/// Makes the two sides of a run of `agent_kind`.
+/// Creates the two sides of a run of `agent_kind`.
 pub fn open(agent_kind: AgentWrapperKind) -> (AgentWrapperRunControl, RunSink) {
     let facts = Arc::new(Facts::default());
     let (event_tx, event_rx) = mpsc::channel(EVENT_CHANNEL_CAPACITY);
@@ -62,8 +62,8 @@ pub fn open(agent_kind: AgentWrapperKind) -> (AgentWrapperRunControl, RunSink) {
 
 /// The backend's side of a run.
 ///
-/// Dropped without [`end`](Self::end), it ends the run with an error: no caller waits for a backend
-/// that is gone.
+/// If it is dropped without [`end`](Self::end), it ends the run with an error, so that no caller
+/// waits for a backend that is gone.
 #[must_use = "a run ends with an error when its sink is dropped"]
 #[derive(Debug)]
 pub struct RunSink {
@@ -73,20 +73,20 @@ pub struct RunSink {
     facts: Arc<Facts>,
 }
 
-/// What became of an event.
+/// The result of sending an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "after a cancel the backend has an agent to end"]
 pub enum Forwarded {
-    /// It is on its way to the reader.
+    /// The event is on its way to the reader.
     Sent,
-    /// Nobody reads any more, and the run goes on.
+    /// Nobody reads any more; the run continues.
     Unread,
     /// The run was cancelled: end the agent, then call [`RunSink::end`].
     Cancelled,
 }
 
 impl RunSink {
-    /// Sends an event within its [`bounds`], under this run's kind. Waits while the reader is slow.
+    /// Sends an event within its [`bounds`], with this run's kind. Waits while the reader is slow.
     pub async fn send(&self, event: AgentWrapperEvent) -> Forwarded {
         for mut piece in bounds::bounded(event) {
             piece.agent_kind = self.agent_kind.clone();
@@ -102,24 +102,25 @@ impl RunSink {
         Forwarded::Sent
     }
 
-    /// Waits until somebody cancels the run.
+    /// Waits until the run is cancelled.
     pub async fn cancelled(&self) {
         self.facts.cancelled.cancelled().await;
     }
 
-    /// Says whether the run was cancelled.
+    /// Returns whether the run was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.facts.cancelled.is_cancelled()
     }
 
-    /// Ends the run. To be called when the process is gone: `completion` may resolve from here on.
+    /// Ends the run. Call it after the process is gone, because `completion` may resolve from here
+    /// on.
     pub fn end(self, result: RunResult) {
-        // Nobody may be left to hear it: a caller who dropped the completion does not want to know.
+        // The send fails if the caller has dropped the completion, which it may.
         let _ = self.result.send(result);
     }
 }
 
-/// The facts of one run, see the head of this file.
+/// The facts of one run; the documentation of this module explains them.
 #[derive(Debug, Default)]
 struct Facts {
     cancelled: CancellationToken,
@@ -127,7 +128,7 @@ struct Facts {
     held: Mutex<Held>,
 }
 
-/// What the caller still holds, and whether it has its answer.
+/// Which parts the caller still holds, and whether it has observed the completion.
 #[derive(Debug, Default)]
 struct Held {
     observed: bool,
@@ -137,12 +138,12 @@ struct Held {
 
 impl Facts {
     fn with_held<T>(&self, look: impl FnOnce(&mut Held) -> T) -> T {
-        // Nothing under this lock can panic half way, so a poisoned one is as good as any.
+        // Nothing under this lock can panic half way, so a poisoned lock is fine.
         look(&mut self.held.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn cancel(&self) {
-        // Under the lock, so that an observation and a cancel have an order.
+        // The lock gives an observation and a cancel an order.
         self.with_held(|held| {
             if !held.observed {
                 self.cancelled.cancel();
@@ -150,7 +151,7 @@ impl Facts {
         });
     }
 
-    /// Hands out the result, unless a cancel came first.
+    /// Returns the result, unless a cancel came first.
     fn observe(&self, result: RunResult) -> RunResult {
         self.with_held(|held| {
             held.observed = true;
@@ -162,8 +163,8 @@ impl Facts {
         })
     }
 
-    /// Notes what the caller lets go. With both parts gone nobody can hear of the run any more, so
-    /// it is cancelled.
+    /// Records that the caller dropped a part. When both parts are dropped nobody can observe the
+    /// run any more, so it is cancelled.
     fn drop_part(&self, note: impl FnOnce(&mut Held)) {
         let abandoned = self.with_held(|held| {
             note(held);
@@ -175,7 +176,7 @@ impl Facts {
     }
 }
 
-/// The caller's stream: yields what the backend sends until its end or a cancel.
+/// The caller's stream: yields the backend's events until its end or a cancel.
 struct GatedEvents {
     from_backend: mpsc::Receiver<AgentWrapperEvent>,
     cancelled: BoxFuture<'static, ()>,
@@ -186,19 +187,19 @@ impl Stream for GatedEvents {
     type Item = AgentWrapperEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        // A stream that has ended stays so, and the future above is not polled again after it was
-        // ready.
+        // A stream that has ended stays ended, and `cancelled` must not be polled again after it
+        // was ready.
         if self.facts.over.is_cancelled() {
             return Poll::Ready(None);
         }
-        // The cancel is looked at first: what still waits in the channel is not forwarded after it.
+        // The cancel is checked first, so that events which still wait in the channel are not
+        // forwarded after it.
         if self.cancelled.poll_unpin(cx).is_pending()
             && let Some(event) = ready!(self.from_backend.poll_recv(cx))
         {
             return Poll::Ready(Some(event));
         }
-        // Closed, so that a backend in the middle of a send does not wait for a reader that is
-        // done.
+        // Closing the channel frees a backend that is waiting in a send.
         self.from_backend.close();
         self.facts.over.cancel();
         Poll::Ready(None)

@@ -1,4 +1,4 @@
-//! The gate by itself, with the test in the place of the backend.
+//! Tests the gate alone; the test acts as the backend.
 
 use std::{process::ExitStatus, time::Duration};
 
@@ -28,8 +28,8 @@ fn cancelled() -> RunResult {
     Err(AgentWrapperError::Backend { message: "cancelled".to_owned() })
 }
 
-/// Lets every other task run until it waits for something: time is paused, so the clock moves only
-/// when all are idle.
+/// Lets every other task run until it waits: time is paused, so the clock advances only when all
+/// tasks are idle.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
 }
@@ -208,8 +208,8 @@ async fn events_leave_within_their_bounds_and_under_the_kind_of_the_run() {
     assert_eq!(got.len(), 2);
 }
 
-/// Many orders of the same four acts, on real threads: whatever happens, the completion resolves,
-/// and to one of two answers.
+/// Runs the same four actions in many orders, on real threads: the completion always resolves, to
+/// one of two answers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancel_racing_the_end_gives_one_of_two_answers() {
     for round in 0..500 {

@@ -1,4 +1,4 @@
-//! The `acp` backend as a subject of the conformance suite, over a scripted agent.
+//! The `acp` backend as a subject of the conformance suite, with a scripted agent.
 
 use std::{env, fs, path::PathBuf, sync::Arc};
 
@@ -10,7 +10,7 @@ use agent_api::{
 
 use super::stand_in::{self, ACP_HOME, RECORD_DIR};
 
-/// The backend, with folders of its own.
+/// The backend, with directories of its own.
 pub(crate) struct AcpSubject {
     folder: tempfile::TempDir,
     pub(crate) config: AcpBackendConfig,
@@ -18,7 +18,7 @@ pub(crate) struct AcpSubject {
 }
 
 impl AcpSubject {
-    /// The backend over a scripted agent that can do everything.
+    /// Creates the backend with a scripted agent that supports everything.
     pub(crate) fn over_stand_in() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for part in ["work", "records", "home"] {
@@ -39,12 +39,12 @@ impl AcpSubject {
         Self { folder, config, marker }
     }
 
-    /// Where the agents work.
+    /// Returns the working directory of the agents.
     pub(crate) fn work(&self) -> PathBuf {
         self.folder.path().join("work")
     }
 
-    /// A request with this prompt, in this subject's directory.
+    /// Returns a request with this prompt, in this subject's directory.
     pub(crate) fn prompt(&self, prompt: impl Into<String>) -> AgentWrapperRunRequest {
         let mut request = AgentWrapperRunRequest::new(prompt);
         request.working_dir = Some(self.work());

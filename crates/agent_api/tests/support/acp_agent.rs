@@ -1,7 +1,7 @@
-//! A scripted agent of the Agent Client Protocol: plays the scenario that stands in its prompt, in
-//! lines as real ones write them.
+//! A scripted agent of the Agent Client Protocol: plays the scenario in its prompt, in lines like
+//! those of real agents.
 //!
-//! It keeps sessions in files below [`ACP_HOME`](super::stand_in::ACP_HOME), made by their first
+//! It keeps sessions in files below [`ACP_HOME`](super::stand_in::ACP_HOME), created by their first
 //! turn.
 
 use std::{
@@ -20,10 +20,10 @@ use super::{
     stand_in::ACP_HOME,
 };
 
-/// Names a [`Fault`], as JSON.
+/// The environment variable with a [`Fault`], as JSON.
 pub(crate) const FAULT: &str = "AGENT_API_ACP_FAULT";
 
-/// What an agent does wrong, or other than most.
+/// How an agent misbehaves, or differs from most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Fault {
     SpeaksAnotherVersion,
@@ -50,8 +50,8 @@ pub(crate) enum Fault {
     Crashes,
 }
 
-/// Serves until its input ends. The files are where it notes the model and the directories that a
-/// session is to use.
+/// Serves until its input ends. It writes the model and the directories that a session should use
+/// to these files.
 pub(crate) fn serve(model_file: PathBuf, dirs_file: PathBuf) -> ExitCode {
     let kept = Kept(PathBuf::from(env::var_os(ACP_HOME).unwrap()));
     let fault = env::var(FAULT).ok().map(|fault| serde_json::from_str(&fault).unwrap());
@@ -90,7 +90,7 @@ struct Agent {
     asked: u64,
 }
 
-/// A refusal: its code.
+/// An answer; a refusal is its error code.
 type Answer = Result<Value, i64>;
 
 impl Agent {
@@ -161,11 +161,11 @@ impl Agent {
         Ok(json!({"protocolVersion": 1, "agentCapabilities": capabilities}))
     }
 
-    /// The sessions of the directory, one on each page, and one of another directory.
+    /// Lists the sessions of the directory, one on each page, and one of another directory.
     fn list(&self, params: &Value) -> Value {
         let cwd = params["cwd"].as_str().unwrap();
         let mut sessions = vec![json!({"sessionId": "elsewhere", "cwd": "/elsewhere"})];
-        // The oldest comes first, so that only its time tells which is the last.
+        // The oldest comes first, so that only its time shows which is the last.
         for (at, id) in self.kept.list(cwd).into_iter().rev().enumerate() {
             let updated = format!("2026-01-01T00:00:{at:02}Z");
             sessions.push(json!({"sessionId": id, "cwd": cwd, "updatedAt": updated}));
@@ -227,7 +227,7 @@ impl Agent {
         code.map_or_else(|| Ok(json!({"stopReason": reason})), Err)
     }
 
-    /// Does what comes before the scenario.
+    /// Plays the fault that comes before the scenario.
     fn misbehave(&mut self) {
         let mode = json!({"id": "mode", "category": "mode", "currentValue": "yolo"});
         match self.fault {
@@ -265,7 +265,7 @@ impl Agent {
         }
     }
 
-    /// Plays the scenario and returns the code of the error that ends the turn.
+    /// Plays the scenario and returns the error code that ends the turn, if any.
     fn play(&mut self, scenario: &Scenario) -> Option<i64> {
         match scenario {
             Scenario::Say { text } => self.say(text),
@@ -308,7 +308,7 @@ impl Agent {
         }
     }
 
-    /// A secret wherever no reader of events should see it.
+    /// Writes a secret wherever no reader of events should see it.
     fn leak(&mut self, secret: &str) {
         writeln!(self.out, "{secret} is not json").unwrap();
         self.chunk("agent_thought_chunk", secret, None);
@@ -324,7 +324,7 @@ impl Agent {
         eprintln!("password={secret} and again {secret}");
     }
 
-    /// A text in two parts, as a message of its own.
+    /// Writes a text in two parts, as a message of its own.
     fn say(&mut self, text: &str) {
         self.items += 1;
         let id = format!("m-{}", self.items);
@@ -339,7 +339,7 @@ impl Agent {
         self.update(kind, json!({"content": content, "messageId": message_id}));
     }
 
-    /// A call that needs nobody's leave.
+    /// Makes a call that needs no permission.
     fn run(&mut self, secret: &str) {
         self.items += 1;
         let id = format!("c-{}", self.items);
@@ -365,7 +365,7 @@ impl Agent {
         self.update("tool_call_update", ended);
     }
 
-    /// A call that somebody would have to allow.
+    /// Makes a call that needs permission.
     fn need_leave(&mut self) {
         let option = |id: &str, kind: &str| json!({"optionId": id, "kind": kind, "name": id});
         let options = json!([

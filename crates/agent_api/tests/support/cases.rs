@@ -1,4 +1,4 @@
-//! Named cases, each on a runtime of its own and cut off at a deadline.
+//! Named cases, each on a runtime of its own and with a deadline.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use anyhow::{Context, Result, bail, ensure};
 use futures::future::BoxFuture;
 use libtest_mimic::Trial;
 
-/// Far more than anything here takes.
+/// The deadline of a case: far more than any of them takes.
 const DEADLINE: Duration = Duration::from_secs(180);
 
-/// Makes a test of a case.
+/// Creates a test from a case.
 pub(crate) fn trial(name: &str, check: fn() -> BoxFuture<'static, Result<()>>) -> Trial {
     Trial::test(name, move || {
         let runtime =
@@ -24,13 +24,13 @@ pub(crate) fn trial(name: &str, check: fn() -> BoxFuture<'static, Result<()>>) -
     })
 }
 
-/// The name of a statement's case. A suite wants names that live as long as the program, and these
-/// do.
+/// Returns the name of a statement's case. A suite needs names that live as long as the program, so
+/// the name is leaked.
 pub(crate) fn numbered(statement: Statement) -> &'static str {
     format!("s{}_{}", statement.number(), statement.name()).leak()
 }
 
-/// Holds a subject to a statement that must apply.
+/// Checks a statement that must apply to the subject.
 pub(crate) async fn check(statement: Statement, subject: &dyn Subject) -> Result<()> {
     match statement.check(subject).await {
         Verdict::Holds => Ok(()),
@@ -39,8 +39,8 @@ pub(crate) async fn check(statement: Statement, subject: &dyn Subject) -> Result
     }
 }
 
-/// Checks that a run whose events are held and not read can be cancelled: the agent waits for room
-/// in its pipe when the cancel comes.
+/// Checks that a run whose events are held but not read can be cancelled while the agent waits for
+/// room in its pipe.
 pub(crate) async fn a_flood_is_cancelled(subject: &dyn Subject) -> Result<()> {
     let flood = Scenario::Flood { messages: 1_000_000, bytes: 1_000 };
     let flood = subject.request(&flood).context("no flood")?;
@@ -54,7 +54,7 @@ pub(crate) async fn a_flood_is_cancelled(subject: &dyn Subject) -> Result<()> {
     Ok(())
 }
 
-/// Checks that a program that cannot be started is an error which names it and says what to do.
+/// Checks that the error for a program that cannot be started names it and says what to do.
 pub(crate) async fn a_missing_program_is_named(
     backend: &dyn AgentWrapperBackend,
     program: &str,
@@ -65,8 +65,8 @@ pub(crate) async fn a_missing_program_is_named(
     Ok(())
 }
 
-/// Checks that a backend advertises all of the contract, its own mark, and a sandbox exactly when
-/// its configuration allows it.
+/// Checks that a backend advertises the whole contract and its own mark, and the external sandbox
+/// exactly if its configuration allows it.
 pub(crate) fn advertises_the_contract(
     plain: &AgentWrapperCapabilities,
     allowed: &AgentWrapperCapabilities,

@@ -1,4 +1,4 @@
-//! The `codex` backend as a subject of the conformance suite: over a scripted server, or over the
+//! The `codex` backend as a subject of the conformance suite: with a scripted server, or with the
 //! real CLI.
 
 use std::{
@@ -16,21 +16,21 @@ use testkit::responses_api::ResponsesApi;
 
 use super::stand_in::{self, CODEX_SERVER, REAL_CLI, RECORD_DIR};
 
-/// Turns a scenario into a prompt that the agent behind the backend understands, if it can play it.
+/// Turns a scenario into a prompt for the backend's agent, if it can play it.
 pub(crate) type PromptOf = fn(&Scenario) -> Option<String>;
 
-/// The backend, with folders of its own.
+/// The backend, with directories of its own.
 pub(crate) struct CodexSubject {
     folder: tempfile::TempDir,
     config: CodexBackendConfig,
     prompt_of: PromptOf,
     marker: String,
-    /// Who knows which model the real CLI asked for.
+    /// The stand-in service, which knows the model that the real CLI requested.
     api: Option<Arc<ResponsesApi>>,
 }
 
 impl CodexSubject {
-    /// The backend over a scripted server.
+    /// Creates the backend with a scripted server.
     pub(crate) fn over_stand_in() -> Self {
         let scenario_itself = |scenario: &Scenario| serde_json::to_string(scenario).ok();
         let mut subject = Self::new(env::temp_dir(), scenario_itself);
@@ -40,14 +40,15 @@ impl CodexSubject {
         subject
     }
 
-    /// The backend over the real CLI, with the environment that keeps it away from everything real.
+    /// Creates the backend with the real CLI, and with an environment that isolates it from
+    /// everything real.
     pub(crate) fn over_real_cli(
         cli: &Path,
         prompt_of: PromptOf,
         env: Vec<(String, String)>,
         api: Arc<ResponsesApi>,
     ) -> Self {
-        // The CLI's sandbox hides the folder for temporary files from commands.
+        // The CLI's sandbox hides the directory for temporary files from commands.
         let mut subject = Self::new(PathBuf::from("/var/tmp"), prompt_of);
         subject.config.env.extend(env);
         subject.config.env.insert(REAL_CLI.to_owned(), cli.display().to_string());
@@ -75,12 +76,12 @@ impl CodexSubject {
         Self { folder, config, prompt_of, marker, api: None }
     }
 
-    /// Where the agents work.
+    /// Returns the working directory of the agents.
     pub(crate) fn work(&self) -> PathBuf {
         self.folder.path().join("work")
     }
 
-    /// A request with this prompt, in this subject's directory.
+    /// Returns a request with this prompt, in this subject's directory.
     pub(crate) fn prompt(&self, prompt: impl Into<String>) -> AgentWrapperRunRequest {
         let mut request = AgentWrapperRunRequest::new(prompt);
         request.working_dir = Some(self.work());
@@ -115,7 +116,7 @@ impl Subject for CodexSubject {
 
     fn launches(&self) -> Vec<Launch> {
         let mut launches = stand_in::launches(&self.folder.path().join("records"));
-        // What the real CLI does with its model shows where it asks for it.
+        // The model of the real CLI shows in its request to the service.
         if let (Some(api), Some(last)) = (&self.api, launches.last_mut()) {
             let asked = api.requests().pop();
             last.model = asked.and_then(|body| Some(body["model"].as_str()?.to_owned()));

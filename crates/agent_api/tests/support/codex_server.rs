@@ -1,8 +1,7 @@
-//! A scripted `codex app-server`: plays the scenario that stands in its prompt, in lines as the
-//! real one writes them.
+//! A scripted `codex app-server`: plays the scenario in its prompt, in lines like those of the real
+//! one.
 //!
-//! What it remembers of threads is in files below `CODEX_HOME`, made by their first turn as the
-//! real one does.
+//! It keeps threads in files below `CODEX_HOME`, created by their first turn as in the real one.
 
 use std::{
     env, fs,
@@ -17,10 +16,10 @@ use serde_json::{Value, json};
 
 use super::kept::{Kept, new_id};
 
-/// Names a [`Fault`], as JSON.
+/// The environment variable with a [`Fault`], as JSON.
 pub(crate) const FAULT: &str = "AGENT_API_CODEX_FAULT";
 
-/// What a server does wrong.
+/// How a server misbehaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Fault {
     OtherPolicy,
@@ -35,7 +34,7 @@ pub(crate) enum Fault {
     Crashes,
 }
 
-/// Serves until its input ends. `model_file` is where it notes the model that a thread is to use.
+/// Serves until its input ends. It writes the model that a thread should use to `model_file`.
 pub(crate) fn serve(model_file: &Path) -> ExitCode {
     let kept = Kept(PathBuf::from(env::var_os("CODEX_HOME").unwrap()));
     let lines = io::stdin().lines();
@@ -60,7 +59,7 @@ struct Server {
     items: u64,
 }
 
-/// A thread, and whether it is kept yet.
+/// A thread, and whether it is stored yet.
 #[derive(Clone)]
 struct Thread {
     id: String,
@@ -110,13 +109,13 @@ impl Server {
         }
     }
 
-    /// The threads of a directory, the newest first.
+    /// Lists the threads of a directory, newest first.
     fn list(&self, cwd: &str) -> Vec<Value> {
         let ids = self.kept.list(cwd).into_iter();
         ids.map(|id| json!({"id": id, "cwd": cwd})).collect()
     }
 
-    /// The id of a thread that is kept.
+    /// Returns the id of a stored thread.
     fn known(&self, params: &Value) -> Result<String, String> {
         let id = params["threadId"].as_str().unwrap();
         if id.contains(' ') {
@@ -175,7 +174,7 @@ impl Server {
         self.tell("turn/completed", json!({"turn": turn(status, failure.unwrap_or_default())}));
     }
 
-    /// Does what comes before the scenario.
+    /// Plays the fault that comes before the scenario.
     fn misbehave(&mut self) {
         match self.fault {
             Some(Fault::AsksSomethingNew) => {
@@ -193,7 +192,7 @@ impl Server {
         }
     }
 
-    /// Plays the scenario and returns why the turn failed.
+    /// Plays the scenario and returns why the turn failed, if it did.
     fn play(&mut self, scenario: &Scenario) -> Option<Value> {
         match scenario {
             Scenario::Say { text } => self.say(text),
@@ -237,7 +236,7 @@ impl Server {
         None
     }
 
-    /// A secret wherever no reader of events should see it.
+    /// Writes a secret wherever no reader of events should see it.
     fn leak(&mut self, secret: &str) {
         writeln!(self.out, "{secret} is not json").unwrap();
         let thought = json!({"type": "reasoning", "id": "r", "summary": [secret], "content": []});
@@ -266,7 +265,7 @@ impl Server {
         self.tell("item/completed", item(text));
     }
 
-    /// A command that needs nobody's leave.
+    /// Runs a command that needs no permission.
     fn run(&mut self, secret: &str) {
         self.items += 1;
         let mut item = command(self.items, &format!("cat {secret}.txt"), "inProgress");
@@ -277,7 +276,7 @@ impl Server {
         self.tell("item/completed", json!({ "item": item }));
     }
 
-    /// A command that somebody would have to allow.
+    /// Asks for a command that needs permission.
     fn ask(&mut self) {
         self.items += 1;
         let mut item = command(self.items, "touch made", "inProgress");

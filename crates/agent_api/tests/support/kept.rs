@@ -1,5 +1,5 @@
-//! What a scripted agent remembers of its sessions: one file for each, named by its id, that holds
-//! its directory.
+//! The stored sessions of a scripted agent: one file for each, named by its id, that contains its
+//! directory.
 
 use std::{
     fs,
@@ -7,7 +7,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// The folder of the files.
+/// The directory of the files.
 pub(crate) struct Kept(pub(crate) PathBuf);
 
 impl Kept {
@@ -19,7 +19,7 @@ impl Kept {
         self.0.join(id).exists()
     }
 
-    /// The sessions of a directory, the newest first.
+    /// Lists the sessions of a directory, newest first.
     pub(crate) fn list(&self, cwd: &str) -> Vec<String> {
         let mut found: Vec<_> = fs::read_dir(&self.0)
             .unwrap()
@@ -33,7 +33,7 @@ impl Kept {
     }
 }
 
-/// An id that no other session of this machine has.
+/// Returns an id that no other session of this machine has.
 pub(crate) fn new_id() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
     format!("{:08x}-{now:032x}", std::process::id())

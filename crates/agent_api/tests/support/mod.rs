@@ -1,4 +1,4 @@
-//! What the test programs of this crate share.
+//! The helpers that the test programs of this crate share.
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
@@ -21,7 +21,7 @@ use agent_api::{
 };
 use anyhow::{Result, bail, ensure};
 
-/// A run that has come to its end.
+/// A run that has ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) events: Vec<AgentWrapperEvent>,
@@ -29,7 +29,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Everything that was said, in one piece.
+    /// Returns the text of all events, joined.
     pub(crate) fn text(&self) -> String {
         self.events.iter().filter_map(|event| event.text.as_deref()).collect()
     }
@@ -38,7 +38,7 @@ impl Ended {
         self.events.iter().filter(|event| event.kind == kind).count()
     }
 
-    /// The completion of a run that must have succeeded.
+    /// Returns the completion of a run that must have succeeded.
     pub(crate) fn succeeded(&self) -> Result<&AgentWrapperCompletion> {
         match &self.result {
             Ok(completion) if completion.outcome == AgentWrapperOutcome::Succeeded => {
@@ -48,7 +48,7 @@ impl Ended {
         }
     }
 
-    /// Checks that an answer broke off in the middle and was said once all the same.
+    /// Checks that an answer broke off in the middle and its text was forwarded once all the same.
     pub(crate) fn broke_off_and_was_said_once(&self, text: &str) -> Result<()> {
         self.succeeded()?;
         let retried = |event: &AgentWrapperEvent| {

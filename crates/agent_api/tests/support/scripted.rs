@@ -1,9 +1,9 @@
-//! A second kind of agent: no process, no sessions, no model to choose. It plays the scenario that
-//! stands in its prompt.
+//! A second kind of agent: no process, no sessions, no choice of model. It plays the scenario in
+//! its prompt.
 //!
-//! It shows that a backend is added with the public parts of the crate alone and without touching
-//! another one. It can also be made to break one rule of the contract at a time, which is how we
-//! know that the conformance suite notices.
+//! It shows that a backend can be added with only the public parts of the crate and without
+//! changing another one. It can also break one rule of the contract at a time, which shows that the
+//! conformance suite notices.
 
 use std::{
     process::ExitStatus,
@@ -51,7 +51,7 @@ pub(crate) enum Fault {
     AdvertisesASandbox,
 }
 
-/// What the world can see of the scripted agents of one subject.
+/// What can be observed of the scripted agents of one subject.
 #[derive(Default)]
 struct World {
     launches: Mutex<Vec<Launch>>,
@@ -201,7 +201,7 @@ impl ScriptedBackend {
         Ok(self.with_faulty_handle(control))
     }
 
-    /// Breaks what the gate would otherwise keep.
+    /// Breaks a rule that the gate would otherwise enforce.
     fn with_faulty_handle(&self, control: AgentWrapperRunControl) -> AgentWrapperRunControl {
         let AgentWrapperRunControl { handle: AgentWrapperRunHandle { events, completion }, cancel } =
             control;
@@ -245,14 +245,14 @@ impl ScriptedBackend {
     }
 }
 
-/// One scripted agent at work.
+/// One scripted agent during its run.
 struct Agent {
     kind: AgentWrapperKind,
     fault: Option<Fault>,
     world: Arc<World>,
 }
 
-/// How the agent's part ended.
+/// How the agent's script ended.
 enum End {
     Done { last: Option<String> },
     Failed,
@@ -354,7 +354,7 @@ impl Agent {
         }
     }
 
-    /// Says something; returns the end if the run was cancelled meanwhile.
+    /// Sends a text; returns the end if the run was cancelled meanwhile.
     async fn say(&self, text: &str, sink: &RunSink) -> Option<End> {
         let times = match self.fault {
             Some(Fault::SaysTextTwice) => 2,

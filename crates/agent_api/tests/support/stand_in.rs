@@ -1,9 +1,9 @@
 //! The program that a backend under test starts: this test program itself, in another role.
 //!
-//! Started with [`RECORD_DIR`] in its environment it notes what it was started with, misbehaves as
-//! asked, and then becomes the simulator of Claude Code, the scripted server of Codex when
-//! [`CODEX_SERVER`] is set, the scripted agent of the Agent Client Protocol when [`ACP_HOME`] is,
-//! or the real CLI when [`REAL_CLI`] names one. So the tests need no other file than themselves.
+//! If [`RECORD_DIR`] is in its environment it records how it was started, misbehaves as requested,
+//! and then becomes the simulator of Claude Code, the scripted server of Codex if [`CODEX_SERVER`]
+//! is set, the scripted agent of the Agent Client Protocol if [`ACP_HOME`] is set, or the real CLI
+//! if [`REAL_CLI`] names one. So the tests need no other file than themselves.
 
 use std::{
     collections::BTreeMap,
@@ -24,28 +24,27 @@ use serde::{Deserialize, Serialize};
 
 use super::{acp_agent, codex_server};
 
-/// Where to note what was started; also what makes this program a stand-in.
+/// The directory for the records of starts; setting it makes this program a stand-in.
 pub(crate) const RECORD_DIR: &str = "AGENT_API_RECORD_DIR";
 /// Makes it the scripted server of Codex instead of the simulator.
 pub(crate) const CODEX_SERVER: &str = "AGENT_API_CODEX_SERVER";
-/// Where the scripted agent of the Agent Client Protocol keeps its sessions; also what makes it
-/// one.
+/// The directory in which the scripted agent of the Agent Client Protocol keeps its sessions;
+/// setting it makes this program that agent.
 pub(crate) const ACP_HOME: &str = "AGENT_API_ACP_HOME";
 /// The CLI to become instead of the simulator.
 pub(crate) const REAL_CLI: &str = "AGENT_API_REAL_CLI";
-/// Makes it start a process that outlives its welcome and holds its output open.
+/// Makes it start a process that outlives it and holds its output open.
 pub(crate) const DESCENDANT: &str = "AGENT_API_DESCENDANT";
-/// Makes it say this many texts and succeed, by itself: many times faster than a simulator that
-/// does everything right.
+/// Makes it write this many texts by itself and succeed: many times faster than the full simulator.
 pub(crate) const FLOOD: &str = "AGENT_API_FLOOD";
 /// A secret to print on every stream in every wrong form before the agent says anything.
 pub(crate) const LEAK: &str = "AGENT_API_LEAK";
 
-/// The endings of the files that hold the model and the directories which an agent was told later.
+/// The file extensions for the model and the directories that an agent was given after its start.
 const MODEL: &str = "model";
 const DIRS: &str = "dirs";
 
-/// What one start looked like from inside.
+/// The circumstances of one start, as the process sees them.
 #[derive(Serialize, Deserialize)]
 struct Record {
     working_dir: PathBuf,
@@ -53,14 +52,14 @@ struct Record {
     args: Vec<String>,
 }
 
-/// Plays the stand-in and returns its exit code, or `None` when this process is the test program.
+/// Plays the stand-in and returns its exit code, or `None` if this process is the test program.
 /// Call it first in `main`.
 pub(crate) fn play_if_asked() -> Option<ExitCode> {
     let dir = env::var_os(RECORD_DIR)?;
     let record = record(Path::new(&dir));
     if env::var_os(DESCENDANT).is_some() {
-        // Left behind on purpose, in the background of a shell: whoever ends this process must find
-        // it.
+        // This process is left behind on purpose, in the background of a shell: ending the agent
+        // must also end it.
         let left = Command::new("sh").args(["-c", "sleep 100000 &"]).status().unwrap();
         assert!(left.success());
     }
@@ -85,7 +84,7 @@ pub(crate) fn play_if_asked() -> Option<ExitCode> {
     }
 }
 
-/// Asks the stand-in for what comes before the agent of a scenario speaks.
+/// Configures the stand-in for what happens before the agent of a scenario speaks.
 pub(crate) fn prepare(request: &mut AgentWrapperRunRequest, scenario: &Scenario) {
     let wish = match scenario {
         Scenario::Hang { .. } => (DESCENDANT, "1"),
@@ -112,7 +111,7 @@ fn become_the_real_cli(_: OsString, _: impl Iterator<Item = OsString>) -> ExitCo
     panic!("a process cannot become another one here");
 }
 
-/// Notes what this process was started with, and returns where.
+/// Records how this process was started, and returns the path of the record.
 fn record(dir: &Path) -> PathBuf {
     let record = Record {
         working_dir: env::current_dir().unwrap(),
@@ -120,8 +119,8 @@ fn record(dir: &Path) -> PathBuf {
         args: env::args().skip(1).collect(),
     };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
-    // Named by time so that starts have an order, and renamed so that a reader sees all of it or
-    // nothing.
+    // The name contains the time, so that starts have an order. The rename makes the record appear
+    // all at once.
     let path = dir.join(format!("{now:030}-{}", std::process::id()));
     fs::write(path.with_extension("part"), serde_json::to_vec(&record).unwrap()).unwrap();
     fs::rename(path.with_extension("part"), path.with_extension("json")).unwrap();
@@ -143,7 +142,8 @@ fn leak(secret: &str) {
     eprintln!("password={secret} and again {secret}");
 }
 
-/// Texts as the CLI streams them, each a delta and then whole, in messages of a hundred texts.
+/// Writes texts as the CLI streams them, each as a delta and then whole, in messages of a hundred
+/// texts.
 fn flood(texts: u32) {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let session = r#""session_id":"11111111-1111-4111-8111-111111111111""#;
@@ -168,7 +168,7 @@ fn flood(texts: u32) {
     out.flush().unwrap();
 }
 
-/// Reads back what was started, in order.
+/// Reads the records of starts, in order.
 pub(crate) fn launches(dir: &Path) -> Vec<Launch> {
     let mut paths: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
@@ -177,7 +177,7 @@ pub(crate) fn launches(dir: &Path) -> Vec<Launch> {
         .iter()
         .map(|path| {
             let launch = launch(&serde_json::from_slice(&fs::read(path).unwrap()).unwrap());
-            // Some agents are told their model, or their directories, in a line.
+            // Some agents get their model, or their directories, in a line.
             let told = fs::read_to_string(path.with_extension(MODEL)).ok();
             let dirs = fs::read_to_string(path.with_extension(DIRS)).ok();
             let dirs = dirs.map(|dirs| serde_json::from_str(&dirs).unwrap());
@@ -187,7 +187,7 @@ pub(crate) fn launches(dir: &Path) -> Vec<Launch> {
         .collect()
 }
 
-/// Codex is given its directories in one setting, as an array that is JSON too.
+/// Returns the directories of Codex, which come in one setting, as an array that is also JSON.
 fn writable_roots(record: &Record) -> Vec<String> {
     let setting = |argument: &String| {
         let roots = argument.strip_prefix("sandbox_workspace_write.writable_roots=")?;
@@ -198,7 +198,7 @@ fn writable_roots(record: &Record) -> Vec<String> {
 
 fn launch(record: &Record) -> Launch {
     let values_of = |flag: &str| {
-        // Everything behind `--` is the prompt, whatever it looks like.
+        // Everything after `--` is the prompt, whatever it looks like.
         let flags: Vec<_> = record.args.iter().take_while(|argument| *argument != "--").collect();
         let pairs = flags.windows(2).filter(|pair| pair[0] == flag);
         pairs.map(|pair| pair[1].clone()).collect::<Vec<_>>()

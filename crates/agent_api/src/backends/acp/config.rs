@@ -1,4 +1,4 @@
-//! What a program decides for all runs of the backend.
+//! The settings for all runs of the backend.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,54 +11,56 @@ use serde_json::{Map, Value};
 
 pub use crate::backends::shared::config::AgentEnvironment as AcpEnvironment;
 
-/// Which agent is run, and how. A request overrides what it names.
+/// Which agent is run, and how. A request overrides the defaults that it names.
 #[derive(Clone)]
 pub struct AcpBackendConfig {
     /// The program.
     pub program: PathBuf,
     /// The arguments that make it speak the protocol on its standard input and output.
     pub arguments: Vec<String>,
-    /// What the request that opens a session carries as `_meta`, for agents that take settings
-    /// there.
+    /// The `_meta` of the request that opens a session, for agents that take settings there.
     pub session_meta: Map<String, Value>,
-    /// The mode in which sessions must open and stay: an agent that opens in another one gets no
-    /// prompt, and one that moves to another is ended. Without it every mode is taken.
+    /// The mode in which sessions must open and stay. An agent that opens in another one gets no
+    /// prompt, and one that changes to another is ended. Without it every mode is accepted.
     pub expected_mode: Option<String>,
-    /// What requests may ask of the agent. Nothing of it is advertised unless it is here.
+    /// The capabilities that requests may use. A capability that is not listed here is not
+    /// advertised.
     pub offers: BTreeSet<AcpOffer>,
-    /// Where a run works whose request does not say.
+    /// The working directory of a run whose request names none.
     pub default_working_dir: Option<PathBuf>,
-    /// How long a run may take whose request does not say; without it, as long as it takes.
+    /// The time limit of a run whose request names none; without it, there is no limit.
     pub default_timeout: Option<Duration>,
-    /// Environment of every run, laid over what it inherits; a request's is laid over this.
+    /// Environment variables of every run. They override inherited ones, and a request's override
+    /// these.
     pub env: BTreeMap<String, String>,
-    /// What a run inherits.
+    /// The environment that a run inherits.
     pub environment: AcpEnvironment,
-    /// Whether a request may have every question answered with yes, with
-    /// `agent_api.exec.external_sandbox.v1`.
+    /// Whether a request may use `agent_api.exec.external_sandbox.v1`, which answers every question
+    /// with yes.
     pub allow_external_sandbox_exec: bool,
-    /// How long an agent that is asked to end may take before it is killed.
+    /// How long an agent may take to end after it was asked, before it is killed.
     pub termination_grace: Option<Duration>,
 }
 
-/// What an agent can do that not every agent can. The protocol has agents say it when they are
-/// started, which is too late to refuse a request; so the configuration says it, and a run with an
-/// agent that does not keep it fails.
+/// A capability that only some agents have. In the protocol an agent declares its capabilities when
+/// it is started, which is too late to refuse a request. So the configuration declares them, and a
+/// run fails if its agent lacks one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AcpOffer {
-    /// Lists sessions and continues them: `session/list`, and `session/resume` or `session/load`
-    /// with the history before the answer.
+    /// Lists sessions and continues them: `session/list`, and `session/resume` or `session/load`,
+    /// which sends the history before the answer.
     Resume,
     /// Lists sessions and copies them: `session/list`, `session/fork`.
     Fork,
     /// Has an option of the category `model`.
     Model,
-    /// Takes more directories for a session.
+    /// Accepts additional directories for a session.
     AddDirs,
 }
 
 impl AcpBackendConfig {
-    /// Runs `program` with these arguments; everything else is at its default.
+    /// Creates a configuration that runs `program` with these arguments; everything else has its
+    /// default.
     pub fn new(
         program: impl Into<PathBuf>,
         arguments: impl IntoIterator<Item = impl Into<String>>,
@@ -79,7 +81,8 @@ impl AcpBackendConfig {
     }
 }
 
-/// Shows the names of the environment and of the session's settings, and not their values.
+/// Shows the names of the environment variables and of the session's settings, without their
+/// values.
 impl fmt::Debug for AcpBackendConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AcpBackendConfig")

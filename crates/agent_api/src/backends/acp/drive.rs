@@ -1,5 +1,5 @@
-//! The task that owns one run: speaks with the agent, forwards what its lines mean, ends it when
-//! asked, and says how it ended.
+//! The task that owns one run. It talks to the agent, forwards its lines as events, ends it on
+//! request, and reports how it ended.
 
 use std::ops::ControlFlow;
 
@@ -20,7 +20,7 @@ use crate::{
     gate::RunSink,
 };
 
-/// What an agent hears that asks for something nobody offered.
+/// The message for an agent that asks for something we do not offer.
 const NOT_SERVED: &str = "nobody is there to answer";
 
 /// One run of an agent.
@@ -29,12 +29,12 @@ pub(super) struct Run {
     pub(super) plan: Plan,
     pub(super) translator: Translator,
     pub(super) kind: AgentWrapperKind,
-    /// What is said before everything else.
+    /// The first event, before any other.
     pub(super) opening: Option<AgentWrapperEvent>,
 }
 
 impl Run {
-    /// Runs to the end. The process is gone before the sink is told of it.
+    /// Runs to the end. The process is gone before the sink is told of the end.
     pub(super) async fn drive(self, sink: RunSink) {
         let Self { mut agent, plan, mut translator, kind, opening } = self;
         let mut talk =
@@ -56,7 +56,7 @@ impl Run {
     }
 }
 
-/// The conversation with the agent.
+/// The connection to the agent during a run.
 pub(super) struct Talk<'a> {
     pub(super) agent: &'a mut AcpConnection,
     pub(super) plan: &'a Plan,
@@ -65,7 +65,7 @@ pub(super) struct Talk<'a> {
 }
 
 impl Talk<'_> {
-    /// From the handshake to the end of the turn.
+    /// Runs everything from the handshake to the end of the turn.
     async fn through(&mut self, opening: Option<AgentWrapperEvent>) -> Stop {
         let steps = async {
             self.tell(opening).await?;
@@ -105,7 +105,7 @@ impl Talk<'_> {
         Step::Continue(())
     }
 
-    /// Leaves out what was told before the prompt: the history of a session that is continued.
+    /// Skips the lines before the prompt: the history of a session that is continued.
     async fn skip_history(&mut self) -> Step {
         while let Some(line) = self.agent.next_held() {
             let Ok(line) = line else { continue };
@@ -118,7 +118,7 @@ impl Talk<'_> {
         Step::Continue(())
     }
 
-    /// Reads one line and does what it wants. Returns whether it ends the turn.
+    /// Reads one line and handles it. Returns whether it ends the turn.
     async fn line(&mut self, session_id: &str, prompt: &RequestId) -> Step<bool> {
         match self.agent.next_line().await {
             None => Step::Break(Stop::Ended),
@@ -126,7 +126,8 @@ impl Talk<'_> {
         }
     }
 
-    /// Does what a line wants. Returns whether it answers the prompt, unless that was answered.
+    /// Handles a line. Returns whether it answers `prompt`, which is `None` once the prompt was
+    /// answered.
     async fn take(
         &mut self,
         line: Result<AgentLine, LineError>,
@@ -164,8 +165,8 @@ impl Talk<'_> {
         Step::Continue(false)
     }
 
-    /// Reads what comes after the end of the turn, until the agent ends. Some tell the last of it
-    /// only now, and some stay: they are ended.
+    /// Reads the lines after the end of the turn, until the agent ends. Some agents send their last
+    /// updates only now. Some never end by themselves, and are ended after a grace.
     async fn read_on(&mut self, session_id: &str) -> Step<std::convert::Infallible> {
         self.agent.sender().close();
         let until = tokio::time::Instant::now() + CLOSE_GRACE;
@@ -181,8 +182,8 @@ impl Talk<'_> {
         }
     }
 
-    /// Answers a question. An answer that cannot be sent is for an agent that is gone or reads no
-    /// more, which the next line or the run's own timeout shows.
+    /// Answers a question. A failure to send means that the agent is gone or no longer reads, which
+    /// the next line or the run's timeout will show.
     async fn request(&mut self, id: &RequestId, request: &AgentRequest) -> Step {
         match request {
             AgentRequest::Permission(asked) => {
@@ -190,7 +191,7 @@ impl Talk<'_> {
                 self.tell_all(events).await?;
                 self.decide(id).await
             }
-            // Some agents ask although nobody offered it, and go on without.
+            // Some agents ask although we do not offer it, and continue without it.
             AgentRequest::FileSystem { .. } | AgentRequest::Terminal { .. } => {
                 let _ = self.agent.sender().refuse(id, NOT_SERVED);
                 Step::Continue(())
@@ -217,7 +218,7 @@ impl Talk<'_> {
         self.tell(Some(declined)).await
     }
 
-    /// Ends an agent that says that it has moved to another mode.
+    /// Ends an agent that reports a change to another mode.
     fn check_told(&mut self, told: &Notification) -> Step {
         match told {
             Notification::Update(SessionUpdate::CurrentMode(mode)) => {
@@ -238,7 +239,7 @@ impl Talk<'_> {
         if self.plan.expected_mode.is_none() || self.plan.expected_mode == mode {
             return Step::Continue(());
         }
-        // It may act unasked by now, so it gets no time to come to its end.
+        // The agent may act without permission by now, so it is ended at once.
         self.agent.termination().terminate();
         self.fail(Failure::Limits)
     }
@@ -259,7 +260,7 @@ impl Talk<'_> {
         Step::Break(Stop::Over)
     }
 
-    /// What was answered; a refusal is the failure that `refused` makes of it.
+    /// Returns the answer; `refused` turns a refusal into a failure.
     fn answered<T>(
         &mut self,
         answer: Result<T, CallError>,
@@ -271,7 +272,7 @@ impl Talk<'_> {
         )
     }
 
-    /// The same, with the answer typed.
+    /// Returns the typed answer; `refused` turns a refusal into a failure.
     pub(super) fn read<T: FromJson>(
         &mut self,
         answer: Result<Outcome, CallError>,
@@ -282,7 +283,7 @@ impl Talk<'_> {
     }
 }
 
-/// Whether a line is about the run's own session, or about none.
+/// Returns whether a line is about the run's own session, or about none.
 fn is_about(line: &AgentLine, session_id: &str) -> bool {
     line.session_id.as_deref().is_none_or(|id| id == session_id)
 }

@@ -1,4 +1,4 @@
-//! A checked request becomes a process, and what is to be said to it.
+//! Turns a checked request into a process and the requests to send to it.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::{
     validate::CheckedRequest,
 };
 
-/// What is to be said to the agent.
+/// The requests to send to the agent.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) cwd: String,
@@ -38,7 +38,7 @@ impl Plan {
         request: &AgentWrapperRunRequest,
         checked: CheckedRequest,
     ) -> Result<Self, AgentWrapperError> {
-        // Agents list sessions by their whole path, and a link would be another one.
+        // Agents list sessions by their absolute path, and a path through a link would not match.
         let cwd = checked.working_dir.canonicalize().map_err(|_| {
             AgentWrapperError::invalid_request("the working directory does not exist")
         })?;
@@ -62,13 +62,13 @@ impl Plan {
         })
     }
 
-    /// Asks for one page of the sessions of the directory.
+    /// Builds the request for one page of the sessions of the directory.
     pub(super) fn list(&self, cursor: Option<String>) -> ClientRequest {
         let cwd = Some(self.cwd.clone());
         ClientRequest::SessionList(SessionList { cwd, cursor, ..SessionList::default() })
     }
 
-    /// Begins a session.
+    /// Builds the request for a new session.
     pub(super) fn begin(&self) -> ClientRequest {
         ClientRequest::SessionNew(SessionNew {
             cwd: self.cwd.clone(),
@@ -78,7 +78,7 @@ impl Plan {
         })
     }
 
-    /// Names a session that is to be continued or copied.
+    /// Builds the parameters for a session to continue or copy.
     pub(super) fn reopen(&self, session_id: &str) -> SessionReopen {
         SessionReopen {
             session_id: session_id.to_owned(),
@@ -89,7 +89,7 @@ impl Plan {
         }
     }
 
-    /// Sends the prompt.
+    /// Builds the request that sends the prompt.
     pub(super) fn turn(&self, session_id: &str) -> ClientRequest {
         ClientRequest::Prompt(Prompt {
             session_id: session_id.to_owned(),
@@ -103,14 +103,14 @@ impl Plan {
     }
 }
 
-/// A path as the protocol names it.
+/// Returns a path as the protocol writes it.
 fn text(path: PathBuf) -> Result<String, AgentWrapperError> {
     path.into_os_string()
         .into_string()
         .map_err(|_| AgentWrapperError::invalid_request("the path of a directory is not UTF-8"))
 }
 
-/// Starts the process; it runs when this returns.
+/// Starts the process, which is running when this returns.
 pub(super) fn start(
     config: &AcpBackendConfig,
     request: AgentWrapperRunRequest,

@@ -1,23 +1,25 @@
 //! The backend that runs any agent of the Agent Client Protocol.
 //!
-//! A request becomes one process with one session and one turn (`launch`); one task (`drive`)
-//! speaks with it, opens its session (`session`), turns its lines into events (`translate`),
-//! answers its questions and says how it ended. Which program it is, and what it can do, is the
-//! configuration's to say; how known agents behave is in the project's `docs/acp.md`.
+//! A request becomes one process with one session and one turn (`launch`). One task (`drive`) talks
+//! to it, opens its session (`session`), turns its lines into events (`translate`), answers its
+//! questions and reports how it ended. The configuration names the program and its capabilities;
+//! the project's `docs/acp.md` describes how known agents behave.
 //!
-//! What the backend decides for its user:
+//! The backend decides for its user:
+//!
 //! - Text arrives while the model writes it.
-//! - A question whether a call may run is rejected, because nobody is there to answer; the turn
-//!   goes on. That is so whatever `agent_api.exec.non_interactive` says. The option is chosen by
-//!   its kind, and never one that outlives its question.
+//! - The question whether a tool call may run is rejected, because nobody is there to answer; the
+//!   turn continues. This holds whatever `agent_api.exec.non_interactive` says. The option is
+//!   chosen by its kind, and never one that outlives its question.
 //! - A run in which something was rejected has [failed](crate::AgentWrapperOutcome::Failed), even
-//!   if the model says that it is done: it was kept from something that it thought it needed.
-//! - The agent is offered neither files nor terminals; what it asks of them is refused.
-//! - Which tools the agent asks about, and what counts of the settings in its working directory, is
-//!   decided by its arguments, its environment and its home.
+//!   if the model reports success: it could not do something that it considered necessary.
+//! - The agent is offered neither files nor terminals; its requests for them are refused.
+//! - The agent's arguments, environment and home decide which tools it asks about, and which
+//!   settings in its working directory apply.
 //! - With an [expected mode](AcpBackendConfig::expected_mode), an agent that opens in another one
-//!   gets no prompt, and one that moves to another is ended.
-//! - `agent_api.exec.external_sandbox.v1` answers every question with yes, and says so first.
+//!   gets no prompt, and one that changes to another is ended.
+//! - `agent_api.exec.external_sandbox.v1` answers every question with yes, and the first event says
+//!   so.
 //! - A tool that still runs when the turn is over is ended with the agent.
 
 mod config;
@@ -47,7 +49,7 @@ use crate::{
 /// The kind of this backend, unless it is [given another](AcpBackend::of_kind).
 pub const AGENT_KIND: &str = "acp";
 
-/// Says that a run is one process of an agent of the Agent Client Protocol. It takes no value.
+/// Marks a run as one process of an agent of the Agent Client Protocol. It takes no value.
 pub const STDIO: &str = "backend.acp.stdio";
 
 /// Runs an agent of the Agent Client Protocol.
@@ -58,7 +60,7 @@ pub struct AcpBackend {
 }
 
 impl AcpBackend {
-    /// Makes the backend. Nothing is started and nothing is looked at until a run is.
+    /// Creates the backend. It starts nothing and reads nothing before the first run.
     pub fn new(config: AcpBackendConfig) -> Self {
         #[expect(
             clippy::expect_used,
@@ -68,7 +70,7 @@ impl AcpBackend {
         Self::of_kind(kind, config)
     }
 
-    /// Makes the backend under another kind, so that one gateway can serve several agents.
+    /// Creates the backend under another kind, so that one gateway can serve several agents.
     pub fn of_kind(kind: AgentWrapperKind, config: AcpBackendConfig) -> Self {
         Self { config: Arc::new(config), kind }
     }

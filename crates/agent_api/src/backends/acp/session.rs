@@ -11,13 +11,14 @@ use crate::{
     extensions::{SessionSelector, SessionStart},
 };
 
-/// The code by which some agents say that there is no such session.
+/// The error code that some agents use for an unknown session.
 const RESOURCE_NOT_FOUND: i64 = -32002;
 
-/// How many pages of sessions are read. Pages hold dozens; beyond this a session counts as lost.
+/// How many pages of sessions are read. A page holds dozens; a session beyond this limit is not
+/// found.
 const MAX_PAGES: usize = 50;
 
-/// A session that is open, and what was answered to the request that opened it.
+/// An open session, and the answer to the request that opened it.
 #[derive(Debug)]
 pub(super) struct OpenSession {
     pub(super) id: String,
@@ -78,15 +79,15 @@ impl Talk<'_> {
         })?;
         let new = opened.session_id.as_deref().filter(|id| !id.is_empty()).map(str::to_owned);
         match (is_copy, new) {
-            // A copy without an id of its own would be the session itself.
+            // A copy without an id of its own would be the original session.
             (true, None) => self.fail(Failure::SessionRefused),
             (true, Some(id)) => Step::Continue(OpenSession { id, opened }),
             (false, _) => Step::Continue(OpenSession { id: earlier, opened }),
         }
     }
 
-    /// Whether a session could not be opened because there is none: not every agent has a code for
-    /// it, so the list of sessions decides.
+    /// Returns whether a session could not be opened because it does not exist. Not every agent has
+    /// an error code for this, so the list of sessions decides.
     async fn is_unknown(
         &mut self,
         can: &AgentCapabilities,
@@ -103,19 +104,19 @@ impl Talk<'_> {
         Step::Continue(!sessions.iter().any(|session| session.session_id == id))
     }
 
-    /// The session of the directory that changed last.
+    /// Returns the session of the directory that changed last.
     async fn last_session(&mut self, can: &AgentCapabilities) -> Step<Option<String>> {
         if can.session.list.is_none() {
             return self.fail(Failure::NotOffered);
         }
         let sessions = self.sessions().await?;
         let when = |session: &ListedSession| session.updated_at.as_deref().map(str::to_owned);
-        // Of several that changed at the same time the first is the newest.
+        // If several changed at the same time, the first is the newest.
         let last = sessions.iter().rev().max_by_key(|session| when(session));
         Step::Continue(last.map(|session| session.session_id.to_string()))
     }
 
-    /// The sessions of the directory.
+    /// Returns the sessions of the directory.
     async fn sessions(&mut self) -> Step<Vec<ListedSession>> {
         let mut sessions = Vec::new();
         let mut cursor = None;
@@ -123,7 +124,7 @@ impl Talk<'_> {
             let page = self.agent.call(self.plan.list(cursor.take())).await;
             let page: SessionPage = self.read(page, |_| Failure::SessionRefused)?;
             let cwd = self.plan.cwd.as_str();
-            // Not every agent looks at the directory that was asked for.
+            // Not every agent filters by the directory in the request.
             let is_here = |session: &ListedSession| {
                 session.cwd.as_deref().is_none_or(|session| session == cwd)
             };

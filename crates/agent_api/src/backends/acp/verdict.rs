@@ -1,13 +1,13 @@
-//! How a turn ended, as a failure of ours.
+//! Maps the end of a turn to one of our failures.
 
 use acp_lines::{Outcome, StopReason, event::answer::PromptEnded};
 
 use crate::backends::shared::outcome::Failure;
 
-/// The code by which agents say that nobody is logged in.
+/// The error code for an agent that is not logged in.
 const AUTH_REQUIRED: i64 = -32000;
 
-/// How a turn went whose prompt was answered.
+/// Returns the outcome of a turn whose prompt was answered.
 pub(super) fn of_answer(answer: &Outcome) -> Result<(), Failure> {
     let error = match answer {
         Outcome::Result(_) => {
@@ -16,7 +16,7 @@ pub(super) fn of_answer(answer: &Outcome) -> Result<(), Failure> {
         }
         Outcome::Error(error) => error,
     };
-    // Some agents hand the status of their service on as the code.
+    // Some agents pass the HTTP status of their service on as the code.
     Err(match error.code {
         AUTH_REQUIRED | 401 | 403 => Failure::NotLoggedIn,
         status @ 400..=599 => Failure::Service(Some(status)),
@@ -49,7 +49,7 @@ mod tests {
         }
     }
 
-    /// How the last turn of a recorded conversation went.
+    /// Returns the outcome of the last turn of a recorded conversation.
     fn last_turn(recording: &str) -> Result<(), Failure> {
         let lines = read(recording).unwrap().into_iter();
         let mut answers = lines

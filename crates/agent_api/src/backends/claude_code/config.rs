@@ -1,4 +1,4 @@
-//! What a program decides for all runs of the backend.
+//! The settings for all runs of the backend.
 
 use std::{
     collections::BTreeMap, env, ffi::OsString, fmt, path::PathBuf, sync::Arc, time::Duration,
@@ -10,28 +10,29 @@ pub use crate::backends::shared::config::{
     AgentEnvironment as ClaudeCodeEnvironment, ProjectSettings as ClaudeCodeProjectSettings,
 };
 
-/// Defaults of the backend. A request overrides what it names; the default of all of it is what an
-/// installed CLI needs.
+/// Defaults of the backend. A request overrides the defaults that it names. Without any settings,
+/// an installed CLI works.
 #[derive(Clone)]
 pub struct ClaudeCodeBackendConfig {
-    /// The program; `claude` from the search path without it.
+    /// The program; without it, `claude` from the search path.
     pub binary: Option<PathBuf>,
-    /// Where a run works whose request does not say.
+    /// The working directory of a run whose request names none.
     pub default_working_dir: Option<PathBuf>,
-    /// How long a run may take whose request does not say; without it, as long as it takes.
+    /// The time limit of a run whose request names none; without it, there is no limit.
     pub default_timeout: Option<Duration>,
-    /// Environment of every run, laid over what it inherits; a request's is laid over this.
+    /// Environment variables of every run. They override inherited ones, and a request's override
+    /// these.
     pub env: BTreeMap<String, String>,
-    /// What a run inherits.
+    /// The environment that a run inherits.
     pub environment: ClaudeCodeEnvironment,
     /// Whether a request may turn the CLI's permission checks off with
     /// `agent_api.exec.external_sandbox.v1`.
     pub allow_external_sandbox_exec: bool,
-    /// What counts of the settings that lie in the working directory.
+    /// Whether the settings in the working directory apply.
     pub project_settings: ClaudeCodeProjectSettings,
-    /// How long an agent that is asked to end may take before it is killed.
+    /// How long an agent may take to end after it was asked, before it is killed.
     pub termination_grace: Option<Duration>,
-    /// Finds the session that `{"selector":"last"}` means.
+    /// Finds the session for `{"selector":"last"}`.
     pub sessions: Arc<dyn ClaudeCodeSessionLookup>,
 }
 
@@ -52,7 +53,7 @@ impl Default for ClaudeCodeBackendConfig {
 }
 
 impl ClaudeCodeBackendConfig {
-    /// Returns the directory in which the CLI of this run keeps what it remembers.
+    /// Returns the directory in which the CLI of this run keeps its data.
     pub(super) fn cli_config_dir(&self, request: &AgentWrapperRunRequest) -> Option<PathBuf> {
         if let Some(dir) = self.variable(request, "CLAUDE_CONFIG_DIR") {
             return Some(dir.into());
@@ -61,7 +62,7 @@ impl ClaudeCodeBackendConfig {
         Some(PathBuf::from(home).join(".claude"))
     }
 
-    /// Returns a variable as the run will see it; an empty one counts as none.
+    /// Returns an environment variable as the run will see it; an empty one counts as unset.
     fn variable(&self, request: &AgentWrapperRunRequest, name: &str) -> Option<OsString> {
         let given = request.env.get(name).or_else(|| self.env.get(name)).map(OsString::from);
         let inherited = || match self.environment {
@@ -72,7 +73,7 @@ impl ClaudeCodeBackendConfig {
     }
 }
 
-/// Shows the names of the environment and not its values.
+/// Shows the names of the environment variables without their values.
 impl fmt::Debug for ClaudeCodeBackendConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClaudeCodeBackendConfig")

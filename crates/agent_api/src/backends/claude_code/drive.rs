@@ -1,5 +1,5 @@
-//! The task that owns one run: reads the CLI's lines, forwards what they mean, ends the process
-//! when asked, and says how it ended.
+//! The task that owns one run. It reads the CLI's lines, forwards them as events, ends the process
+//! on request, and reports how it ended.
 
 use claude_code::{ClaudeCodeError, ClaudePrintStreamJsonHandle};
 use futures::StreamExt;
@@ -16,18 +16,18 @@ pub(super) struct Run {
     pub(super) process: ClaudePrintStreamJsonHandle,
     pub(super) kind: AgentWrapperKind,
     pub(super) translator: Translator,
-    /// What is said before everything else.
+    /// The first event, before any other.
     pub(super) opening: Option<AgentWrapperEvent>,
 }
 
-/// Whether the lines were read to their end.
+/// How reading the lines ended.
 enum Reading {
     Ended,
     Cancelled,
 }
 
 impl Run {
-    /// Runs to the end. The process is gone before the sink is told of it.
+    /// Runs to the end. The process is gone before the sink is told of the end.
     pub(super) async fn drive(self, sink: RunSink) {
         let Self { process, kind, mut translator, opening } = self;
         let termination = process.termination();
@@ -45,7 +45,7 @@ impl Run {
                     Err(_) => translator.unreadable().into_iter().collect(),
                 };
                 for event in told {
-                    // An event that nobody reads is as good as sent: the run is drained to its end.
+                    // An event without a reader counts as sent: the run is drained to its end.
                     if sink.send(event).await == Forwarded::Cancelled {
                         return Reading::Cancelled;
                     }
@@ -61,10 +61,10 @@ impl Run {
         match reading {
             Reading::Cancelled => {
                 termination.terminate();
-                // Nobody reads on, and a child that waits for room in a pipe would not hear that it
-                // should end.
+                // The events are dropped before the wait: nobody reads them any more, and a child
+                // that waits for room in a pipe would not notice that it should end.
                 drop(events);
-                // How it ends does not matter any more, only that it has.
+                // Only the end matters here, not the exit status.
                 let _ = completion.await;
                 sink.end(Err(AgentWrapperError::backend(CANCELLED)));
             }
@@ -72,13 +72,13 @@ impl Run {
                 let exit = completion.await.map_err(|error| match error {
                     ClaudeCodeError::Timeout { .. } => Lost::TimedOut,
                     ClaudeCodeError::RunLost => Lost::RuntimeGone,
-                    // The others are errors of starting, and the process was started.
+                    // The other errors are about starting, but the process was started.
                     _ => Lost::Unknown,
                 });
                 let (verdict, told) = translator.told();
                 let (end, last) = end_of(exit, |status| verdict.outcome(status), told, &kind);
                 if let Some(last) = last {
-                    // A reader that is gone reads the completion instead.
+                    // If the reader is gone, the completion still says it.
                     let _ = sink.send(last).await;
                 }
                 sink.end(end);

@@ -1,4 +1,4 @@
-//! A checked request becomes a process of the CLI.
+//! Turns a checked request into a process of the CLI.
 
 use claude_code::{ClaudeClient, ClaudePrintRequest, ClaudePrintStreamJsonHandle, Environment};
 
@@ -11,10 +11,10 @@ use crate::{
     validate::CheckedRequest,
 };
 
-/// Tells the CLI that it runs in a sandbox: without it, root may not turn its checks off.
+/// Tells the CLI that it runs in a sandbox; otherwise root may not turn its checks off.
 const IN_SANDBOX: (&str, &str) = ("IS_SANDBOX", "1");
 
-/// Starts the process; it runs when this returns.
+/// Starts the process, which is running when this returns.
 pub(super) async fn start(
     config: &ClaudeCodeBackendConfig,
     request: AgentWrapperRunRequest,
@@ -39,8 +39,8 @@ pub(super) async fn start(
         .map_err(|error| AgentWrapperError::backend(in_full(&error)))
 }
 
-/// Translates the request into the CLI's terms. Later variables win, so the order of the
-/// environment is the order of say.
+/// Translates the request into the CLI's terms. Later variables override earlier ones, so the order
+/// of the environment is the order of precedence.
 fn print_request(
     config: &ClaudeCodeBackendConfig,
     request: AgentWrapperRunRequest,

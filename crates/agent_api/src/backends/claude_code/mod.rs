@@ -1,19 +1,22 @@
 //! The backend that runs the Claude Code CLI in print mode.
 //!
-//! A request becomes one process (`launch`); one task (`drive`) reads its lines, turns them into
-//! events (`translate`) and says how it ended (`outcome`). Sessions to resume or fork are looked up
-//! first (`sessions`), because the CLI itself starts a new one where there is none.
+//! A request becomes one process (`launch`). One task (`drive`) reads its lines, turns them into
+//! events (`translate`) and reports how it ended (`outcome`). Sessions to resume or fork are looked
+//! up first (`sessions`), because the CLI itself starts a new one if there is none.
 //!
-//! What the backend decides for its user:
-//! - Text arrives while the model writes it, and once.
-//! - Nobody is there to answer: a tool that needs leave is refused by the CLI, and the run goes on.
-//!   That is so whatever `agent_api.exec.non_interactive` says, since print mode has nobody to ask.
-//! - The settings, hooks and MCP servers of the directory it works in count only when the
-//!   configuration [trusts them](ClaudeCodeProjectSettings::Trust): the CLI runs a repository's
-//!   hooks unasked.
-//! - `agent_api.exec.external_sandbox.v1` turns the CLI's permission checks off, and says so first.
-//! - What a subagent says is the output of a tool and no text of the agent; its tool calls are told
-//!   like any other.
+//! The backend decides for its user:
+//!
+//! - Text arrives while the model writes it, and only once.
+//! - Nobody is there to answer: the CLI refuses a tool that needs permission, and the run
+//!   continues. This holds whatever `agent_api.exec.non_interactive` says, because print mode has
+//!   nobody to ask.
+//! - The settings, hooks and MCP servers of the working directory apply only if the configuration
+//!   [trusts them](ClaudeCodeProjectSettings::Trust), because the CLI runs a repository's hooks
+//!   without permission.
+//! - `agent_api.exec.external_sandbox.v1` turns the CLI's permission checks off, and the first
+//!   event says so.
+//! - Text of a subagent is the output of a tool and not text of the agent; its tool calls are
+//!   reported like any other.
 
 mod config;
 mod drive;
@@ -43,8 +46,7 @@ use crate::{
 /// The kind of this backend.
 pub const AGENT_KIND: &str = "claude_code";
 
-/// Says that a run is one process of the CLI in print mode with stream-json output. It takes no
-/// value.
+/// Marks a run as one process of the CLI in print mode with stream-json output. It takes no value.
 pub const PRINT_STREAM_JSON: &str = "backend.claude_code.print_stream_json";
 
 /// Runs the Claude Code CLI.
@@ -55,7 +57,7 @@ pub struct ClaudeCodeBackend {
 }
 
 impl ClaudeCodeBackend {
-    /// Makes the backend. Nothing is started and nothing is looked at until a run is.
+    /// Creates the backend. It starts nothing and reads nothing before the first run.
     pub fn new(config: ClaudeCodeBackendConfig) -> Self {
         #[expect(
             clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Answers to the server's questions: nobody is there to ask, so the answer is no.
+//! Answers the server's questions with no, because nobody is there to ask.
 
 use codex_app::{
     ClientLine, Decision, RequestId, ServerRequest,
@@ -6,7 +6,7 @@ use codex_app::{
 };
 use serde_json::Map;
 
-/// The refusal of a question, in the form that lets the turn go on.
+/// Returns the refusal of a question, in the form that lets the turn continue.
 pub(super) fn no(id: RequestId, request: &ServerRequest) -> ClientLine {
     match request {
         ServerRequest::CommandApproval(_) | ServerRequest::FileChangeApproval(_) => {

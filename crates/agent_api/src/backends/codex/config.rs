@@ -1,4 +1,4 @@
-//! What a program decides for all runs of the backend.
+//! The settings for all runs of the backend.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
@@ -6,30 +6,31 @@ pub use crate::backends::shared::config::{
     AgentEnvironment as CodexEnvironment, ProjectSettings as CodexProjectSettings,
 };
 
-/// Defaults of the backend. A request overrides what it names; the default of all of it is what an
-/// installed CLI needs. Login, provider and models are those of `CODEX_HOME`.
+/// Defaults of the backend. A request overrides the defaults that it names. Without any settings,
+/// an installed CLI works. Login, provider and models are those of `CODEX_HOME`.
 #[derive(Clone, Default)]
 pub struct CodexBackendConfig {
-    /// The program; `codex` from the search path without it.
+    /// The program; without it, `codex` from the search path.
     pub binary: Option<PathBuf>,
-    /// Where a run works whose request does not say.
+    /// The working directory of a run whose request names none.
     pub default_working_dir: Option<PathBuf>,
-    /// How long a run may take whose request does not say; without it, as long as it takes.
+    /// The time limit of a run whose request names none; without it, there is no limit.
     pub default_timeout: Option<Duration>,
-    /// Environment of every run, laid over what it inherits; a request's is laid over this.
+    /// Environment variables of every run. They override inherited ones, and a request's override
+    /// these.
     pub env: BTreeMap<String, String>,
-    /// What a run inherits.
+    /// The environment that a run inherits.
     pub environment: CodexEnvironment,
-    /// Whether a request may turn sandbox and questions off with
+    /// Whether a request may turn sandbox and approvals off with
     /// `agent_api.exec.external_sandbox.v1`.
     pub allow_external_sandbox_exec: bool,
-    /// What counts of the settings that lie in the working directory.
+    /// Whether the settings in the working directory apply.
     pub project_settings: CodexProjectSettings,
-    /// How long an agent that is asked to end may take before it is killed.
+    /// How long an agent may take to end after it was asked, before it is killed.
     pub termination_grace: Option<Duration>,
 }
 
-/// Shows the names of the environment and not its values.
+/// Shows the names of the environment variables without their values.
 impl fmt::Debug for CodexBackendConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CodexBackendConfig")

@@ -1,5 +1,5 @@
-//! The task that owns one run: speaks with the server, forwards what its lines mean, ends it when
-//! asked, and says how it ended.
+//! The task that owns one run. It talks to the server, forwards its lines as events, ends it on
+//! request, and reports how it ended.
 
 use std::ops::ControlFlow;
 
@@ -30,12 +30,12 @@ pub(super) struct Run {
     pub(super) first: Option<OwnedMutexGuard<bool>>,
     pub(super) translator: Translator,
     pub(super) kind: AgentWrapperKind,
-    /// What is said before everything else.
+    /// The first event, before any other.
     pub(super) opening: Option<AgentWrapperEvent>,
 }
 
 impl Run {
-    /// Runs to the end. The process is gone before the sink is told of it.
+    /// Runs to the end. The process is gone before the sink is told of the end.
     pub(super) async fn drive(self, sink: RunSink) {
         let Self { mut server, plan, first, mut translator, kind, opening } = self;
         let mut talk =
@@ -57,7 +57,7 @@ impl Run {
     }
 }
 
-/// The conversation with the server.
+/// The connection to the server during a run.
 struct Talk<'a> {
     server: &'a mut CodexConnection,
     plan: &'a Plan,
@@ -66,7 +66,7 @@ struct Talk<'a> {
 }
 
 impl Talk<'_> {
-    /// From the handshake to the end of the turn.
+    /// Runs everything from the handshake to the end of the turn.
     async fn through(
         &mut self,
         opening: Option<AgentWrapperEvent>,
@@ -96,7 +96,7 @@ impl Talk<'_> {
         }
     }
 
-    /// Fails before the first prompt where nobody is logged in.
+    /// Fails before the first prompt if a login is needed and missing.
     async fn look_at_login(&mut self) -> Step {
         let account = ClientRequest::AccountRead(AccountRead::default());
         let state = self.server.call(account).await;
@@ -139,7 +139,7 @@ impl Talk<'_> {
         Step::Continue(opened.thread.id.to_string())
     }
 
-    /// Reads one line and does what it wants.
+    /// Reads one line and handles it.
     async fn line(&mut self, thread_id: &str) -> Step {
         let line = match self.server.next_line().await {
             None => return Step::Break(Stop::Ended),
@@ -153,8 +153,8 @@ impl Talk<'_> {
         self.tell(earlier).await?;
         match &line.body {
             ServerBody::Request { id, request } => {
-                // One that cannot be sent is for a server that is gone or reads no more, which the
-                // next line or the run's own timeout shows.
+                // A failure to send means that the server is gone or no longer reads, which the
+                // next line or the run's timeout will show.
                 let _ = self.server.sender().send(&answer::no(id.clone(), request));
                 let declined = self.translator.declined();
                 self.tell(Some(declined)).await
@@ -182,7 +182,7 @@ impl Talk<'_> {
         Step::Break(Stop::Over)
     }
 
-    /// What was answered; a refusal is the failure that `refused` makes of its words.
+    /// Returns the answer; `refused` turns the message of a refusal into a failure.
     fn answered<T>(
         &mut self,
         answer: Result<T, CallError>,
@@ -197,7 +197,7 @@ impl Talk<'_> {
         )
     }
 
-    /// The same, with the answer typed.
+    /// Returns the typed answer; `refused` turns the message of a refusal into a failure.
     fn read<T: agent_lines::json::FromJson>(
         &mut self,
         answer: Result<Outcome, CallError>,
@@ -208,12 +208,13 @@ impl Talk<'_> {
     }
 }
 
-/// Whether a notification is about the run's own thread, or about none.
+/// Returns whether a notification is about the run's own thread, or about none.
 fn is_about(line: &ServerLine, thread_id: &str) -> bool {
     line.thread_id.as_deref().is_none_or(|id| id == thread_id)
 }
 
-/// The server has no code for this one, so its words are matched: all forms of them were seen.
+/// Returns whether an error message is about an unknown thread. The server has no code for it, so
+/// we match its text in all forms that we have seen.
 fn names_no_thread(message: &str) -> bool {
     ["no rollout found", "invalid session id", "invalid thread id"]
         .iter()

@@ -1,4 +1,4 @@
-//! A checked request becomes a server process, and what is to be said to it.
+//! Turns a checked request into a server process and the requests to send to it.
 
 use agent_lines::child::ChildOptions;
 use codex_app::{
@@ -15,7 +15,7 @@ use crate::{
     validate::CheckedRequest,
 };
 
-/// What is to be said to the server.
+/// The requests to send to the server.
 #[derive(Debug)]
 pub(super) struct Plan {
     launch: Launch,
@@ -26,7 +26,7 @@ pub(super) struct Plan {
     pub(super) session: SessionStart,
 }
 
-/// What the agent may do, in the server's words: said to it, and expected in its answer.
+/// What the agent may do, in the server's words: sent to it, and expected in its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Limits {
     approval_policy: &'static str,
@@ -35,21 +35,21 @@ struct Limits {
     sandbox_type: &'static str,
 }
 
-/// Sandboxed; what wants more asks, and is declined by us.
+/// The agent is sandboxed. It asks for anything more, and we decline.
 const SANDBOXED: Limits = Limits {
     approval_policy: "on-request",
     sandbox: "workspace-write",
     sandbox_type: "workspaceWrite",
 };
 
-/// The host isolates the agent: it may do what the process may, and asks nobody.
+/// The host isolates the agent: it may do anything that the process may, and asks nobody.
 const UNCHECKED: Limits = Limits {
     approval_policy: "never",
     sandbox: "danger-full-access",
     sandbox_type: "dangerFullAccess",
 };
 
-/// Questions come to us, and to no model that would answer in our place.
+/// Sends questions to us, and not to a model that would answer in our place.
 const REVIEWER: &str = "user";
 
 impl Plan {
@@ -58,7 +58,8 @@ impl Plan {
         request: &AgentWrapperRunRequest,
         checked: CheckedRequest,
     ) -> Result<Self, AgentWrapperError> {
-        // The server compares directories by their whole path, and a link would be another one.
+        // The server compares directories by their absolute path, and a path through a link would
+        // not match.
         let cwd = checked.working_dir.canonicalize().map_err(|_| {
             AgentWrapperError::invalid_request("the working directory does not exist")
         })?;
@@ -81,7 +82,7 @@ impl Plan {
         })
     }
 
-    /// Asks for the last thread of the directory, whatever began it.
+    /// Builds the request for the last thread of the directory, whatever started it.
     pub(super) fn list_last(&self) -> ClientRequest {
         ClientRequest::ThreadList(ThreadList {
             cwd: Some(self.cwd.clone()),
@@ -92,12 +93,13 @@ impl Plan {
         })
     }
 
-    /// Begins a thread.
+    /// Builds the request for a new thread.
     pub(super) fn begin(&self) -> ClientRequest {
         ClientRequest::ThreadStart(ThreadStart { options: self.options(), ..Default::default() })
     }
 
-    /// Goes on with a thread. Its limits are kept with it, and said again.
+    /// Builds the request that continues a thread. The server stores its limits, but we send them
+    /// again.
     pub(super) fn resume(&self, thread_id: String) -> ClientRequest {
         ClientRequest::ThreadResume(ThreadResume {
             thread_id,
@@ -107,7 +109,7 @@ impl Plan {
         })
     }
 
-    /// Goes on with a copy of a thread.
+    /// Builds the request that continues a copy of a thread.
     pub(super) fn fork(&self, thread_id: String) -> ClientRequest {
         ClientRequest::ThreadFork(ThreadFork {
             thread_id,
@@ -128,7 +130,7 @@ impl Plan {
         }
     }
 
-    /// Sends the prompt.
+    /// Builds the request that sends the prompt.
     pub(super) fn turn(&self, thread_id: &str) -> ClientRequest {
         ClientRequest::TurnStart(TurnStart {
             thread_id: thread_id.to_owned(),
@@ -137,7 +139,7 @@ impl Plan {
         })
     }
 
-    /// Whether the server says that it uses the limits which it was given.
+    /// Returns whether the server confirms the limits that it was given.
     pub(super) fn is_kept_by(&self, opened: &ThreadOpened) -> bool {
         let policy: Option<String> =
             opened.approval_policy.as_ref().and_then(|policy| policy.parse().ok());
@@ -149,7 +151,7 @@ impl Plan {
     }
 }
 
-/// Starts the process; it runs when this returns.
+/// Starts the process, which is running when this returns.
 pub(super) fn start(
     config: &CodexBackendConfig,
     request: AgentWrapperRunRequest,

@@ -1,22 +1,24 @@
 //! The backend that runs the Codex CLI as an app-server.
 //!
-//! A request becomes one server process with one thread and one turn (`launch`); one task (`drive`)
-//! speaks with it, turns its lines into events (`translate`), answers its questions (`answer`) and
-//! says how it ended. Sessions to resume or fork are looked up by the server itself.
+//! A request becomes one server process with one thread and one turn (`launch`). One task (`drive`)
+//! talks to it, turns its lines into events (`translate`), answers its questions (`answer`) and
+//! reports how it ended. The server itself looks up sessions to resume or fork.
 //!
-//! What the backend decides for its user:
-//! - Text arrives while the model writes it, and once.
+//! The backend decides for its user:
+//!
+//! - Text arrives while the model writes it, and only once.
 //! - Commands run in Codex's own sandbox: they write in the working directory and in the
-//!   directories that the request adds, and have no network. Whatever wants more asks; nobody is
-//!   there to answer, so it is declined and the turn goes on. That is so whatever
+//!   directories that the request adds, and have no network. A command that needs more asks; nobody
+//!   is there to answer, so it is declined and the turn continues. This holds whatever
 //!   `agent_api.exec.non_interactive` says.
 //! - A run in which something was declined has [failed](crate::AgentWrapperOutcome::Failed), even
-//!   if the model says that it is done: it was kept from something that it thought it needed.
-//! - The settings, rules, hooks, MCP servers and instructions of the directory it works in count
-//!   only when the configuration [trusts them](CodexProjectSettings::Trust).
-//! - The policy, the sandbox and the reviewer that the server says it uses are held against what
-//!   was asked for; a server that says otherwise gets no prompt.
-//! - `agent_api.exec.external_sandbox.v1` turns sandbox and questions off, and says so first.
+//!   if the model reports success: it could not do something that it considered necessary.
+//! - The settings, rules, hooks, MCP servers and instructions of the working directory apply only
+//!   if the configuration [trusts them](CodexProjectSettings::Trust).
+//! - The policy, the sandbox and the reviewer that the server reports are compared with the
+//!   requested ones; a server that reports others gets no prompt.
+//! - `agent_api.exec.external_sandbox.v1` turns sandbox and approvals off, and the first event says
+//!   so.
 //! - A command that still runs when the turn is over is ended with the server.
 
 mod answer;
@@ -47,7 +49,7 @@ use crate::{
 /// The kind of this backend.
 pub const AGENT_KIND: &str = "codex";
 
-/// Says that a run is one process of `codex app-server` with one turn. It takes no value.
+/// Marks a run as one process of `codex app-server` with one turn. It takes no value.
 pub const APP_SERVER: &str = "backend.codex.app_server";
 
 /// Runs the Codex CLI.
@@ -55,13 +57,13 @@ pub const APP_SERVER: &str = "backend.codex.app_server";
 pub struct CodexBackend {
     config: Arc<CodexBackendConfig>,
     kind: AgentWrapperKind,
-    /// Whether a server of this backend has ever answered. Several that start at once in a home
-    /// which was never used break each other's database, so until then they start one by one.
+    /// Whether a server of this backend has ever answered. Servers that start at the same time in
+    /// an unused home corrupt each other's database, so until then they start one by one.
     greeted: Arc<Mutex<bool>>,
 }
 
 impl CodexBackend {
-    /// Makes the backend. Nothing is started and nothing is looked at until a run is.
+    /// Creates the backend. It starts nothing and reads nothing before the first run.
     pub fn new(config: CodexBackendConfig) -> Self {
         #[expect(
             clippy::expect_used,

@@ -1,10 +1,10 @@
-//! How a turn ended, as a failure of ours.
+//! Maps the end of a turn to one of our failures.
 
 use codex_app::event::thread::{ErrorInfo, Turn, TurnStatus};
 
 use crate::backends::shared::outcome::Failure;
 
-/// How a turn that is over went.
+/// Returns the outcome of a turn that is over.
 pub(super) fn of_turn(turn: &Turn) -> Result<(), Failure> {
     match turn.status {
         TurnStatus::Completed => Ok(()),
@@ -17,7 +17,7 @@ pub(super) fn of_turn(turn: &Turn) -> Result<(), Failure> {
     }
 }
 
-/// The server's name for a failure, as one of ours.
+/// Maps the server's name for a failure to one of ours.
 fn failure_of(info: &ErrorInfo) -> Failure {
     match (info.name.as_str(), info.http_status) {
         ("unauthorized", _) | (_, Some(401 | 403)) => Failure::NotLoggedIn,
@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    /// The outcomes of the turns of a recorded conversation.
+    /// Returns the outcomes of the turns of a recorded conversation.
     fn outcomes(recording: &str) -> Vec<String> {
         let mut parser = CodexParser::new();
         let lines = read(recording).unwrap().into_iter();

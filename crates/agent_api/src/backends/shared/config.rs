@@ -1,8 +1,8 @@
-//! What the configurations of backends decide alike.
+//! The settings that the configurations of backends share.
 
 use crate::{AgentWrapperCapabilities, capabilities as ids};
 
-/// What a run finds in its environment beside what it is given.
+/// The environment that a run inherits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AgentEnvironment {
     /// Everything that this process has.
@@ -12,23 +12,23 @@ pub enum AgentEnvironment {
     Clear,
 }
 
-/// What counts of the settings, hooks and MCP servers that lie in the working directory.
+/// Whether the settings, hooks and MCP servers in the working directory apply.
 #[cfg(any(feature = "claude_code", feature = "codex"))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProjectSettings {
-    /// None of it: a directory that somebody else wrote cannot run anything unasked.
+    /// None apply: a directory that somebody else wrote cannot run anything unasked.
     #[default]
     Ignore,
-    /// All of it, as if the user had started the agent there.
+    /// All apply, as if the user had started the agent there.
     Trust,
 }
 
-/// What a run without the agent's own checks says before everything else.
+/// The first message of a run without the agent's own checks.
 pub(crate) const SANDBOX_WARNING: &str =
     "warning: the agent's permission checks are off (external sandbox); the host alone isolates it";
 
-/// The capabilities of a backend that does everything in the contract, with the mark of its own. An
-/// external sandbox is the configuration's to allow.
+/// Returns the capabilities of a backend that supports the whole contract, and its own mark. The
+/// configuration decides about an external sandbox.
 pub(crate) fn capabilities_of(
     mark: &'static str,
     allow_external_sandbox_exec: bool,

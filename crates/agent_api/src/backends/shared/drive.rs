@@ -1,4 +1,4 @@
-//! What the tasks that own a run do alike: forward events, read answers, end the child.
+//! The steps that all tasks which own a run share: forward events, read answers, end the child.
 
 use std::{ops::ControlFlow, pin::pin, process::ExitStatus};
 
@@ -17,42 +17,43 @@ use crate::{
     gate::{Forwarded, RunSink},
 };
 
-/// Why a conversation with an agent stops.
+/// Why the connection to an agent stops.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The turn is over, or will not begin: the verdict knows how it went.
+    /// The turn is over, or will not begin: the verdict says why.
     Over,
     /// The agent's output has ended.
     Ended,
-    /// Somebody cancelled the run.
+    /// The run was cancelled.
     Cancelled,
 }
 
-/// Goes on, or stops for a reason.
+/// Continues, or stops for a reason.
 pub(crate) type Step<T = ()> = ControlFlow<Stop, T>;
 
-/// How an agent is brought to its end.
+/// How an agent is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// It is left to come to its end.
+    /// Its input is closed, and it ends by itself.
     Close,
-    /// It is ended now.
+    /// It is ended at once.
     Now,
-    /// Its output has ended, and it is waited for.
+    /// Its output has ended, and we wait for its exit.
     Await,
 }
 
 /// Forwards an event, if there is one.
 pub(crate) async fn tell(sink: &RunSink, event: Option<AgentWrapperEvent>) -> Step {
     let Some(event) = event else { return Step::Continue(()) };
-    // An event that nobody reads is as good as sent: the run is drained to its end.
+    // An event without a reader counts as sent: the run is drained to its end.
     match sink.send(event).await {
         Forwarded::Sent | Forwarded::Unread => Step::Continue(()),
         Forwarded::Cancelled => Step::Break(Stop::Cancelled),
     }
 }
 
-/// What an answer that did not come means; a refusal is the failure that `refused` makes of it.
+/// Records the failure for a missing answer and returns why to stop; `refused` turns a refusal into
+/// a failure.
 pub(crate) fn unanswered(
     verdict: &mut TurnVerdict,
     error: CallError,
@@ -70,8 +71,8 @@ pub(crate) fn unanswered(
     Stop::Over
 }
 
-/// Ends the agent as `stop` wants it, with `end`, and the run with it. The process is gone before
-/// the sink is told of it.
+/// Ends the agent with `end`, in the way that `stop` requires, and then the run. The process is
+/// gone before the sink is told of the end.
 pub(crate) async fn finish<F>(
     stop: Stop,
     termination: TerminationHandle,
@@ -85,7 +86,7 @@ pub(crate) async fn finish<F>(
     let cancelled = || Err(AgentWrapperError::backend(CANCELLED));
     let exit = match stop {
         Stop::Cancelled => {
-            // How it ends does not matter any more, only that it has.
+            // Only the end matters here, not the exit status.
             let _ = end(Ending::Now).await;
             return sink.end(cancelled());
         }
@@ -111,14 +112,14 @@ pub(crate) async fn finish<F>(
     let (verdict, told) = told();
     let (end, last) = end_of(exit, |status| verdict.outcome(status), told, kind);
     if let Some(last) = last {
-        // A reader that is gone reads the completion instead.
+        // If the reader is gone, the completion still says it.
         let _ = sink.send(last).await;
     }
     sink.end(end);
 }
 
-/// How a process is started for a request. Later variables win, so the order of the environment is
-/// the order of say.
+/// Returns the options to start a process for a request. Later variables override earlier ones, so
+/// the order of the environment is the order of precedence.
 pub(crate) fn child_options<'a>(
     mut child: ChildOptions,
     environment: AgentEnvironment,

@@ -1,13 +1,13 @@
-//! What backends have in common.
+//! The parts that backends share.
 //!
-//! - [`said`]: text, once, however often an agent repeats it.
-//! - [`session`]: the session's id, told once and again at the end.
+//! - [`said`]: forwards each text once, however often an agent repeats it.
+//! - [`session`]: the session's id, reported once and again at the end.
 //! - [`tool`]: the facet of tool events.
 //! - [`unreadable`]: lines that could not be read.
 //! - [`outcome`]: how a run ended, and why it failed, in our own words.
-//! - [`verdict`]: how a run of a turn ended.
-//! - `drive`: what the tasks that own a run do alike.
-//! - [`config`]: what the configurations of backends decide alike.
+//! - [`verdict`]: how a run with one turn ended.
+//! - `drive`: the steps of the tasks that own a run.
+//! - [`config`]: the settings that the configurations share.
 
 pub(super) mod config;
 #[cfg(any(feature = "codex", feature = "acp"))]

@@ -1,4 +1,4 @@
-//! Why a run failed, in our own words: nothing that an agent printed is in them.
+//! Why a run failed, in our own words: they contain no output of an agent.
 
 use std::process::ExitStatus;
 
@@ -13,30 +13,29 @@ use crate::{
 /// How a run ended, for its completion.
 pub(crate) type End = Result<AgentWrapperCompletion, AgentWrapperError>;
 
-/// What the lines of a run come to, beside its outcome.
+/// The data of a run for its completion, besides its outcome.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) final_text: Option<String>,
     /// The facet that names the session.
     pub(crate) session: Option<Value>,
-    /// The error of a last line that could not be read; of interest only when nothing worse has
-    /// happened.
+    /// The error for a last line that could not be read; used only if the run succeeds.
     pub(crate) unreadable: Option<AgentWrapperEvent>,
 }
 
-/// Why nobody can tell how a process exited.
+/// Why the exit status of a process is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// It took longer than it may, and was ended.
+    /// The process exceeded its time limit and was ended.
     TimedOut,
-    /// Its owner was shut down.
+    /// The runtime of its owner was shut down.
     RuntimeGone,
-    /// The system did not say.
+    /// The system did not report it.
     Unknown,
 }
 
-/// Joins what was told with how the process exited; also returns the last event, which for a failed
-/// run is its one terminal error.
+/// Combines the lines of a run with the exit of its process. Also returns the last event, which for
+/// a failed run is its one terminal error.
 pub(crate) fn end_of(
     exit: Result<ExitStatus, Lost>,
     outcome: impl FnOnce(ExitStatus) -> AgentWrapperOutcome,
@@ -67,7 +66,7 @@ pub(crate) fn end_of(
     (Ok(end), last)
 }
 
-/// Why a run failed. No backend knows all of them.
+/// Why a run failed. No backend uses all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     NotLoggedIn,
@@ -77,35 +76,35 @@ pub(crate) enum Failure {
     TurnLimit,
     Budget,
     StructuredOutput,
-    /// The service refused a request or failed, with its HTTP status where there was one.
+    /// The service refused a request or failed, with its HTTP status if there was one.
     Service(Option<i64>),
-    /// The account may not use the service any more for now.
+    /// The account has reached its usage limit for now.
     UsageLimit,
-    /// The conversation no longer fits the model.
+    /// The conversation no longer fits into the model's context.
     ContextWindow,
     /// The service does not have the model.
     ModelNotFound,
-    /// Somebody ended the turn.
+    /// The turn was interrupted.
     Interrupted,
-    /// The agent asked for leave, and nobody was there to give it.
+    /// The agent asked for permission, and nobody was there to answer.
     Declined,
     /// The model reached its limit of tokens.
     TokenLimit,
-    /// The model refused to go on.
+    /// The model refused to continue.
     ModelRefusal,
-    /// The agent cannot do what its configuration says that it can.
+    /// The agent lacks a capability that its configuration declares.
     NotOffered,
     /// The agent does not keep to the limits that it was started with.
     Limits,
-    /// The agent did not begin to work as its protocol says.
+    /// The agent did not start as its protocol requires.
     Handshake,
-    /// The agent did not take the prompt.
+    /// The agent refused the prompt.
     PromptRefused,
-    /// The session is there, and could not be continued.
+    /// The session exists but could not be continued.
     SessionRefused,
-    /// The agent stopped in the middle, by an error of its own or an interrupt.
+    /// The agent stopped during the turn, because of its own error or an interrupt.
     Execution,
-    /// The agent calls it an error and we have no name for it.
+    /// The agent reports an error that we have no name for.
     Other,
 }
 
@@ -154,7 +153,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// Says how a process exited, to follow "the agent".
+/// Describes how a process exited, to follow "the agent".
 pub(crate) fn exit_in_words(status: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
@@ -166,8 +165,8 @@ pub(crate) fn exit_in_words(status: ExitStatus) -> String {
     }
 }
 
-/// An error with its causes on one line. What an agent printed is in none of them: it was not
-/// started.
+/// Returns an error with its causes on one line. It contains no output of an agent, because none
+/// was started.
 pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -179,9 +178,9 @@ pub(crate) fn in_full(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Ends a run that failed without a process.
+/// Ends a run that failed before a process was started.
 pub(crate) async fn refuse(reason: &str, kind: AgentWrapperKind, sink: RunSink) {
-    // Whoever does not read the event reads the completion.
+    // If the reader is gone, the completion still says it.
     let _ = sink.send(AgentWrapperEvent::error(&kind, reason)).await;
     sink.end(Ok(AgentWrapperCompletion {
         status: failed_status(),

@@ -1,28 +1,29 @@
-//! Text, once: what was forwarded as deltas is not forwarded again when it comes whole, nor when a
-//! broken answer is repeated.
+//! Forwards each text once: text that was forwarded as deltas is not forwarded again when it comes
+//! whole, nor when a broken answer is repeated.
 //!
-//! An agent writes the deltas of a text and then the whole text, in a line of its own, under the
-//! same message id and before the end of the message. Blocks come whole in the order in which they
-//! were streamed, so a queue of what is open is all there is to remember. Where the agent streams
-//! nothing, or stops half way, the whole line brings what is missing.
+//! An agent writes the deltas of a text and then the whole text, in a line of its own, with the
+//! same message id and before the end of the message. Whole blocks come in the order in which they
+//! were streamed, so a queue of the open blocks is enough. If the agent streams nothing, or stops
+//! half way, the whole line supplies the rest.
 //!
-//! A message that ends while a text of it is still open was abandoned: the connection broke, and
-//! the agent asks again, under a new id. What the reader has seen cannot be taken back, so the new
-//! answer is held back as long as it repeats the old one. When it says something else instead, it
-//! is forwarded from its beginning, with a word that it begins again.
+//! A message that ends while one of its texts is still open was abandoned: the connection broke,
+//! and the agent asks the model again, with a new id. Text that the reader has seen cannot be taken
+//! back, so the new answer is held back as long as it repeats the old one. If it differs, it is
+//! forwarded from its beginning, marked as beginning again.
 
 use std::{borrow::Cow, collections::VecDeque};
 
 use crate::bounds;
 
-/// Messages whose whole lines may still come. One is enough for what was seen; a few cost nothing.
+/// How many messages are remembered because their whole lines may still come. One is enough for all
+/// agents that we have seen; a few cost nothing.
 const MESSAGES_REMEMBERED: usize = 8;
 
-/// The longest text of a message that is kept, about twice what a model can write into one. A run
-/// that never stops talking must not fill the memory of whoever listens.
+/// The longest text of a message that is kept, about twice what a model can write into one. An
+/// endless run must not fill the memory of its reader.
 const MAX_KEPT_BYTES: usize = 1024 * 1024;
 
-/// What the model has said on its main thread.
+/// The text of the model on its main thread.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
     streamed: VecDeque<StreamedMessage>,
@@ -34,7 +35,7 @@ pub(crate) struct Said {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unseen<'a> {
     pub(crate) text: Cow<'a, str>,
-    /// Whether this takes the place of something that was seen.
+    /// Whether this replaces text that the reader has seen.
     pub(crate) begins_again: bool,
 }
 
@@ -50,11 +51,11 @@ struct StreamedMessage {
 struct StreamedBlock {
     index: u64,
     bytes: usize,
-    /// Its text, as long as it is within [`MAX_KEPT_BYTES`].
+    /// Its text, unless it exceeds [`MAX_KEPT_BYTES`].
     text: String,
 }
 
-/// A text that was seen and then abandoned by the agent.
+/// A text that the reader has seen and the agent has abandoned.
 #[derive(Debug)]
 struct Abandoned {
     id: Option<String>,
@@ -70,7 +71,7 @@ struct LastMessage {
 }
 
 impl Said {
-    /// A message begins to be streamed.
+    /// Records that a message begins to be streamed.
     pub(crate) fn message_starts(&mut self, id: Option<&str>) {
         if self.streamed.len() == MESSAGES_REMEMBERED {
             self.streamed.pop_front();
@@ -82,14 +83,14 @@ impl Said {
         }
     }
 
-    /// A text block of the current message begins to be streamed.
+    /// Records that a text block of the current message begins to be streamed.
     pub(crate) fn block_starts(&mut self, index: u64) {
         if let Some(message) = self.streamed.back_mut() {
             message.open.push_back(StreamedBlock { index, bytes: 0, text: String::new() });
         }
     }
 
-    /// A piece of the current message's text comes: returns what of it is to be forwarded.
+    /// Records a delta of the current message's text, and returns the part of it to forward.
     pub(crate) fn delta<'a>(&mut self, index: u64, text: &'a str) -> Unseen<'a> {
         let Some(message) = self.streamed.back_mut() else { return self.unseen(text) };
         if !message.open.iter().any(|block| block.index == index) {
@@ -106,8 +107,8 @@ impl Said {
         self.unseen(text)
     }
 
-    /// A message ends. One with an open text was abandoned; after any other, what was abandoned
-    /// before it is history.
+    /// Records the end of a message. If it has an open text it was abandoned; otherwise the message
+    /// abandoned before it is forgotten.
     pub(crate) fn message_stops(&mut self) {
         let Some(message) = self.streamed.back() else { return };
         if message.open.is_empty() {
@@ -121,12 +122,13 @@ impl Said {
         }
     }
 
-    /// The turn goes on with something else than an answer, so nothing will be repeated.
+    /// Records that the turn continues with something other than an answer, so no answer will be
+    /// repeated.
     pub(crate) fn goes_on(&mut self) {
         self.abandoned = None;
     }
 
-    /// A text comes whole: returns what of it is to be forwarded.
+    /// Records a whole text, and returns the part of it to forward.
     pub(crate) fn whole<'a>(&mut self, id: Option<&str>, text: &'a str) -> Unseen<'a> {
         let message =
             self.streamed.iter_mut().find(|message| id.is_some() && message.id.as_deref() == id);
@@ -135,29 +137,29 @@ impl Said {
             return self.unseen(text);
         };
         if self.abandoned.as_ref().is_some_and(|abandoned| abandoned.id.as_deref() == id) {
-            // It was not abandoned, its whole line was only late.
+            // The message was not abandoned; its whole line only came late.
             self.abandoned = None;
         }
-        // A whole text shorter than its deltas, or other than they were, cannot be made good: what
-        // was said stays said.
+        // If the whole text is shorter than its deltas or differs from them, nothing can be
+        // corrected: the reader has seen the deltas.
         let rest = text.get(block.bytes..).unwrap_or_default();
         self.last.add(id, rest);
         self.unseen(rest)
     }
 
-    /// Whether this message comes as deltas too.
+    /// Returns whether this message also comes as deltas.
     pub(crate) fn is_streamed(&self, id: Option<&str>) -> bool {
         self.streamed.iter().any(|message| id.is_some() && message.id.as_deref() == id)
     }
 
-    /// The text of the last message that had any.
+    /// Returns the text of the last message that had any.
     pub(crate) fn last_message(self) -> Option<String> {
         let mut text = self.last.text?;
         bounds::cut(&mut text, MAX_KEPT_BYTES);
         Some(text)
     }
 
-    /// Takes off what the reader has seen of an abandoned answer.
+    /// Removes the part that the reader has already seen of an abandoned answer.
     fn unseen<'a>(&mut self, text: &'a str) -> Unseen<'a> {
         let all = Unseen { text: Cow::Borrowed(text), begins_again: false };
         let Some(abandoned) = &mut self.abandoned else { return all };
@@ -183,13 +185,13 @@ impl LastMessage {
         if text.is_empty() {
             return;
         }
-        // Lines without an id cannot be told to belong together.
+        // Nothing shows whether lines without an id belong together.
         if id.is_none() || self.id.as_deref() != id {
             self.id = id.map(str::to_owned);
             self.text = None;
         }
         let kept = self.text.get_or_insert_default();
-        // One piece over the limit is kept, so that the cut at the end can be seen.
+        // One piece beyond the limit is kept, so that the cut at the end is marked.
         if kept.len() <= MAX_KEPT_BYTES {
             kept.push_str(text);
         }
@@ -200,12 +202,12 @@ impl LastMessage {
 mod tests {
     use super::*;
 
-    /// A text of which nothing was seen.
+    /// Returns a text of which nothing was seen.
     fn new(text: &str) -> Unseen<'_> {
         Unseen { text: Cow::Borrowed(text), begins_again: false }
     }
 
-    /// Streams a message that is abandoned after these pieces; returns what was forwarded.
+    /// Streams a message that is abandoned after these pieces; returns the forwarded text.
     fn abandon(said: &mut Said, id: &str, pieces: &[&str]) -> String {
         said.message_starts(Some(id));
         let seen = pieces.iter().map(|piece| said.delta(0, piece).text.into_owned()).collect();

@@ -1,13 +1,13 @@
-//! What tests of translations look at.
+//! Helpers for the tests of translations.
 
 use crate::{AgentWrapperEvent, AgentWrapperEventKind};
 
-/// Everything that was said, in one piece.
+/// Returns the text of all events, joined.
 pub(crate) fn text(events: &[AgentWrapperEvent]) -> String {
     events.iter().filter_map(|event| event.text.as_deref()).collect()
 }
 
-/// The events of tools, each with the tool's name and status.
+/// Returns the tool events, each with the tool's name and status.
 pub(crate) fn tools(events: &[AgentWrapperEvent]) -> Vec<(AgentWrapperEventKind, String, String)> {
     let is_tool =
         |kind| matches!(kind, AgentWrapperEventKind::ToolCall | AgentWrapperEventKind::ToolResult);

@@ -1,4 +1,4 @@
-//! The session's id: told once, as soon as a line names it, and again at the end.
+//! The session's id: reported once, as soon as a line names it, and again at the end.
 
 use serde_json::{Value, json};
 
@@ -6,19 +6,19 @@ use crate::{
     AgentWrapperEvent, AgentWrapperKind, bounds::MAX_SESSION_ID_BYTES, capabilities::SESSION_HANDLE,
 };
 
-/// What is known of the session's id.
+/// The state of the session's id.
 #[derive(Debug, Default)]
 pub(crate) enum Session {
     #[default]
     Unknown,
-    /// It was told.
+    /// The id was reported.
     Told(String),
-    /// It is too long to be told whole, and half an id is none.
+    /// The id is too long to be reported, and a cut id would be useless.
     TooLong,
 }
 
 impl Session {
-    /// Notes the id that a line names; returns what to tell about it, which happens once.
+    /// Records the id that a line names; returns the event that announces it, only once.
     pub(crate) fn note(&mut self, id: &str, kind: &AgentWrapperKind) -> Option<AgentWrapperEvent> {
         if !matches!(self, Self::Unknown) || id.trim().is_empty() {
             return None;
@@ -34,7 +34,7 @@ impl Session {
         Some(AgentWrapperEvent::status(kind, "the session is known").with_data(facet(id)))
     }
 
-    /// The facet of a session that was told.
+    /// Returns the facet of a session that was reported.
     pub(crate) fn facet(&self) -> Option<Value> {
         match self {
             Self::Told(id) => Some(facet(id)),

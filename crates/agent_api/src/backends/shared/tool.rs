@@ -1,4 +1,4 @@
-//! Tool events: which tool, which use, how it went and how much came back; never what.
+//! Tool events: the tool, its use, its outcome and the size of its output, never the contents.
 
 use serde_json::{Value, json};
 
@@ -6,11 +6,11 @@ use crate::{
     AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind, capabilities::TOOLS_STRUCTURED,
 };
 
-/// Uses whose result may still come. Far more than a model starts at once; beyond it a result lacks
-/// its tool's name.
+/// How many uses may be open. A model starts far fewer at once; beyond the limit a result lacks its
+/// tool's name.
 pub(crate) const MAX_OPEN_USES: usize = 1_024;
 
-/// What a tool event tells.
+/// The metadata of a tool event.
 #[derive(Debug, Default)]
 pub(crate) struct ToolFacet<'a> {
     pub(crate) kind: &'static str,
@@ -18,9 +18,9 @@ pub(crate) struct ToolFacet<'a> {
     pub(crate) status: &'static str,
     pub(crate) name: Option<&'a str>,
     pub(crate) use_id: Option<&'a str>,
-    /// The turn that the use belongs to, or the message, for an agent that has no turns.
+    /// The turn of the use, or its message for an agent that has no turns.
     pub(crate) turn_id: Option<&'a str>,
-    /// The thread of the use: the conversation, or the use whose subagent does this.
+    /// The thread of the use: the conversation, or the use that started the subagent.
     pub(crate) thread_id: Option<&'a str>,
     pub(crate) exit_code: Option<i64>,
     pub(crate) stdout_bytes: usize,
@@ -29,18 +29,18 @@ pub(crate) struct ToolFacet<'a> {
 }
 
 impl ToolFacet<'_> {
-    /// The facet of a use that begins.
+    /// Creates the facet of a tool use that begins.
     pub(crate) fn started(kind: &'static str) -> Self {
         Self { kind, phase: "start", status: "running", ..Self::default() }
     }
 
-    /// The facet of a use that is over.
+    /// Creates the facet of a tool use that has ended.
     pub(crate) fn ended(kind: &'static str, failed: bool) -> Self {
         let (phase, status) = if failed { ("fail", "failed") } else { ("complete", "completed") };
         Self { kind, phase, status, ..Self::default() }
     }
 
-    /// The event of this facet.
+    /// Returns an event with this facet.
     pub(crate) fn on(
         &self,
         event: AgentWrapperEventKind,

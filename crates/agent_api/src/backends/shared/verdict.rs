@@ -1,29 +1,29 @@
-//! How a run of a turn ended.
+//! How a run with one turn ended.
 //!
-//! The turn says it. The exit of the process adds nothing once the turn is over, because the
-//! process ends when we close its input; without a turn that is over it is all there is.
+//! The turn decides. Once it is over, the exit of the process adds nothing, because the process
+//! ends when we close its input. If the turn did not end, the exit is the only evidence.
 
 use std::process::ExitStatus;
 
 use super::outcome::{Failure, exit_in_words};
 use crate::AgentWrapperOutcome;
 
-/// What is known about the end of a run.
+/// The evidence about the end of a run.
 #[derive(Debug, Default)]
 pub(crate) struct TurnVerdict {
     /// How the turn ended.
     turn: Option<Result<(), Failure>>,
-    /// Whether a question was answered with no.
+    /// Whether we answered a question with no.
     declined: bool,
 }
 
 impl TurnVerdict {
-    /// Notes how the turn ended.
+    /// Records how the turn ended.
     pub(crate) fn note_turn(&mut self, turn: Result<(), Failure>) {
         self.turn = Some(turn);
     }
 
-    /// Notes why there was no turn, or why it could not be brought to its end.
+    /// Records why there was no turn, or why it could not be completed.
     pub(crate) fn note_failure(&mut self, failure: Failure) {
         self.turn = Some(Err(failure));
     }
@@ -32,7 +32,7 @@ impl TurnVerdict {
         self.declined = true;
     }
 
-    /// Joins what was said with how the process exited.
+    /// Combines the turn with the exit of the process.
     pub(crate) fn outcome(&self, status: ExitStatus) -> AgentWrapperOutcome {
         let reason = match &self.turn {
             Some(Ok(())) if !self.declined => return AgentWrapperOutcome::Succeeded,

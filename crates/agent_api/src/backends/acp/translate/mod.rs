@@ -1,9 +1,9 @@
 //! Turns the lines of one run into events, and remembers what the end of the run needs.
 //!
-//! Pure: no clock, no process. What leaves is the text the model said, names and ids of tools, the
-//! session's id, and otherwise our own words: nothing else that the agent printed is in any event.
-//! An update of a kind that nobody knows is an [`Unknown`](AgentWrapperEventKind::Unknown) event,
-//! and a line that cannot be read an error event; the run goes on.
+//! Pure: no clock, no process. Events contain the text of the model, names and ids of tools, the
+//! session's id, and otherwise our own words: no other output of the agent is in any event. An
+//! update of an unknown kind is an [`Unknown`](AgentWrapperEventKind::Unknown) event, and a line
+//! that cannot be read is an error event; the run continues.
 
 mod tool;
 
@@ -20,16 +20,16 @@ use crate::{
     },
 };
 
-/// What one run has told so far.
+/// The state of the translation of one run.
 #[derive(Debug)]
 pub(super) struct Translator {
     kind: AgentWrapperKind,
     said: Said,
-    /// The message that is being written, by the agent's id where it has one.
+    /// The message that is being written, by the agent's id if it has one.
     message: Option<Option<String>>,
-    /// Counts messages: few agents name them.
+    /// Counts messages, because few agents give them ids.
     messages: u64,
-    /// Whether the model thinks, which is told once and not word by word.
+    /// Whether the model is thinking, which is reported once and not word by word.
     is_thinking: bool,
     session: Session,
     tools: Tools,
@@ -52,35 +52,36 @@ impl Translator {
         }
     }
 
-    /// Notes the session's id; returns what to tell about it, which happens once.
+    /// Records the session's id; returns the event that announces it, only once.
     pub(super) fn session(&mut self, id: &str) -> Option<AgentWrapperEvent> {
         self.tools.session(id);
         self.session.note(id, &self.kind)
     }
 
-    /// Notes a line that could not be read; returns the error of the one before it.
+    /// Records a line that could not be read; returns the error for the line before it, if that
+    /// could not be read either.
     pub(super) fn unreadable(&mut self) -> Option<AgentWrapperEvent> {
         self.unreadable.note(&self.kind)
     }
 
-    /// Returns the error of a line before this one that could not be read.
+    /// Returns the error for the line before this one, if that could not be read.
     pub(super) fn earlier_unreadable(&mut self) -> Option<AgentWrapperEvent> {
         self.unreadable.earlier(&self.kind)
     }
 
-    /// Translates a question about a call: some agents tell of a call by nothing else.
+    /// Translates a question about a call, because some agents report a call in no other way.
     pub(super) fn asked(&mut self, call: &ToolCall) -> Vec<AgentWrapperEvent> {
         self.goes_on();
         self.tools.updated(&self.kind, call)
     }
 
-    /// Notes that a question was answered with no.
+    /// Records that a question was answered with no.
     pub(super) fn declined(&mut self) -> AgentWrapperEvent {
         self.verdict.note_declined();
         self.status("a tool was refused")
     }
 
-    /// Translates an update of the run's own session into the events it stands for, often none.
+    /// Translates an update of the run's own session into events, often none.
     pub(super) fn update(&mut self, update: &SessionUpdate) -> Vec<AgentWrapperEvent> {
         match update {
             SessionUpdate::AgentMessageChunk(chunk) => {
@@ -102,7 +103,7 @@ impl Translator {
             SessionUpdate::Plan(_) => vec![self.status("a plan was made")],
             SessionUpdate::Compaction(_) => vec![self.status("summarising the conversation")],
             SessionUpdate::Unknown { .. } => vec![self.unknown()],
-            // The rest is of no use to a reader.
+            // The other updates are not forwarded.
             SessionUpdate::AgentThoughtChunk(_)
             | SessionUpdate::UserMessageChunk(_)
             | SessionUpdate::AvailableCommands(_)
@@ -114,12 +115,12 @@ impl Translator {
         }
     }
 
-    /// The event of something that nobody knows.
+    /// Returns the event for an unknown line.
     pub(super) fn unknown(&self) -> AgentWrapperEvent {
         AgentWrapperEvent::bare(&self.kind, AgentWrapperEventKind::Unknown)
     }
 
-    /// Says what it all came to.
+    /// Returns the final verdict and the data for the completion.
     pub(super) fn told(mut self) -> (TurnVerdict, Told) {
         let told = Told {
             final_text: self.said.last_message(),
@@ -138,12 +139,13 @@ impl Translator {
             self.messages += 1;
             self.message = Some(id.map(str::to_owned));
         }
-        // A part comes once and never whole again: it is kept as a part of its message.
+        // A part comes once and is never repeated whole, so it is stored as a part of its message.
         let unseen = self.said.whole(Some(&self.messages.to_string()), text);
         vec![AgentWrapperEvent::text(&self.kind, unseen.text)]
     }
 
-    /// The turn goes on with something else than a text, so the next text is another message.
+    /// Records that the turn continues with something other than text, so the next text is another
+    /// message.
     fn goes_on(&mut self) {
         self.message = None;
         self.is_thinking = false;

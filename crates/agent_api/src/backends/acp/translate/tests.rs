@@ -1,4 +1,4 @@
-//! Recorded conversations of real agents, and lines that were not recorded.
+//! Translates recorded conversations of real agents, and lines that were not recorded.
 
 use acp_lines::{AcpParser, AgentBody, AgentLine, AgentRequest, Notification};
 use testkit::fixtures::acp::{Direction, all, read};
@@ -6,7 +6,7 @@ use testkit::fixtures::acp::{Direction, all, read};
 use super::*;
 use crate::backends::shared::seen::{text, tools};
 
-/// Translates everything that the agent of a recording told, as if all of it were one turn.
+/// Translates all lines of the agent in a recording, as if they were one turn.
 fn translated(recording: &str) -> (Vec<AgentWrapperEvent>, Told) {
     let lines = read(recording).unwrap().into_iter();
     translate(lines.filter(|line| line.direction == Direction::Out).map(|line| line.line))
@@ -82,13 +82,13 @@ fn every_agents_calls_are_told_once_with_their_results() {
     for (agent, names) in [
         ("claude-agent-acp-allow", ["Bash", "Write", "Edit"]),
         ("goose-allow", ["shell", "write", "edit"]),
-        // They say what kind of tool it is, and its name only in ways of their own.
+        // They report the kind of tool, and its name only in fields of their own.
         ("opencode-allow", ["execute", "edit", "edit"]),
         ("gemini-allow", ["execute", "edit", "edit"]),
     ] {
         assert_eq!(tools(&translated(agent).0), of(names), "{agent}");
     }
-    // A denied call has failed, where the agent says anything about it.
+    // A denied call has failed, if the agent reports it at all.
     let denied = |agent: &str| tools(&translated(agent).0).last().cloned().unwrap();
     assert_eq!(denied("opencode-deny"), (ToolResult, "execute".into(), "failed".into()));
     assert_eq!(denied("gemini-deny"), (ToolCall, "execute".into(), "running".into()));

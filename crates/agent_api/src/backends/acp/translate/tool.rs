@@ -1,4 +1,4 @@
-//! Calls of tools: which, how they went and how much came back; never what.
+//! Tool calls: their names, outcomes and output sizes, never their contents.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,26 +9,26 @@ use crate::{
     backends::shared::tool::{MAX_OPEN_USES, ToolFacet},
 };
 
-/// The name of a tool whose agent says neither its name nor its kind.
+/// The name of a tool whose agent reports neither its name nor its kind.
 const NAMELESS: &str = "tool";
 
-/// The calls of a run. Agents tell of one in several lines, and may go on when it is over.
+/// The calls of a run. Agents report a call in several lines, and some continue after its end.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     session_id: Option<String>,
-    /// The calls that are not over, with the names of their tools.
+    /// The calls that have not ended, with the names of their tools.
     open: HashMap<String, String>,
-    /// The last ones that are over.
+    /// The calls that ended last.
     ended: VecDeque<String>,
 }
 
 impl Tools {
-    /// Notes the session that calls belong to.
+    /// Sets the session that the calls belong to.
     pub(super) fn session(&mut self, id: &str) {
         self.session_id = Some(id.to_owned());
     }
 
-    /// The events of a call that begins. Its id may be that of an earlier one.
+    /// Returns the events of a call that begins. It may reuse the id of an earlier call.
     pub(super) fn began(
         &mut self,
         kind: &AgentWrapperKind,
@@ -38,8 +38,8 @@ impl Tools {
         self.updated(kind, call)
     }
 
-    /// The events of something new about a call: the call itself if nobody told of it, and its
-    /// result once it is over.
+    /// Returns the events of an update of a call: the call itself if it is new, and its result once
+    /// it has ended.
     pub(super) fn updated(
         &mut self,
         kind: &AgentWrapperKind,
@@ -85,14 +85,14 @@ impl Tools {
     }
 }
 
-/// The name of the tool, or the kind of thing that it does: a title is no name, because agents put
-/// commands and paths there.
+/// Returns the name of the tool, or its kind. A title is not a name, because agents put commands
+/// and paths there.
 fn name(call: &ToolCall) -> String {
     let kind = || call.kind.map(|kind| kind.as_str());
     call.tool_name().or_else(kind).unwrap_or(NAMELESS).to_owned()
 }
 
-/// Counts what came back.
+/// Adds the sizes of the output.
 fn measured<'a>(facet: ToolFacet<'a>, call: &ToolCall) -> ToolFacet<'a> {
     let content = call.content.iter().flatten();
     ToolFacet {

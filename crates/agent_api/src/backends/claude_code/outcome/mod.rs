@@ -1,9 +1,9 @@
-//! How a run ended, in our own words.
+//! Decides how a run ended, in our own words.
 //!
-//! The CLI tells it in several places that do not agree: a `result` line that says `success` may be
-//! a failed login, an exit code of 0 may be an interrupt, and a run that is killed has no `result`
-//! at all. The order of trust is: a failing `result`, then the exit of the process, then the
-//! absence of a `result`.
+//! The CLI reports this in several places that may disagree: a `result` line with `success` may be
+//! a failed login, exit code 0 may be an interrupt, and a killed run has no `result` at all. The
+//! order of precedence is: a failing `result`, then the exit of the process, then the absence of a
+//! `result`.
 
 use std::process::ExitStatus;
 
@@ -14,13 +14,13 @@ use crate::{
     backends::shared::outcome::{Failure, exit_in_words},
 };
 
-/// What the lines of a run say about its end.
+/// The evidence in the lines of a run about its end.
 #[derive(Debug, Default)]
 pub(super) struct ResultVerdict {
-    /// The last `result`: a task in the background can bring a second one.
+    /// The last `result`: a background task can cause a second one.
     result: Option<Result<(), Failure>>,
-    /// A failure that the CLI reported as a message before its `result`; it knows more than the
-    /// `result` does.
+    /// A failure that the CLI reported as a message before its `result`; it is more precise than
+    /// the `result`.
     reported: Option<Failure>,
 }
 
@@ -37,7 +37,7 @@ impl ResultVerdict {
         matches!(self.result, Some(Err(Failure::SessionNotFound)))
     }
 
-    /// Joins what was said with how the process exited.
+    /// Combines the lines with the exit of the process.
     pub(super) fn outcome(&self, status: ExitStatus) -> AgentWrapperOutcome {
         let reason = match (&self.result, status.success()) {
             (Some(Ok(())), true) => return AgentWrapperOutcome::Succeeded,
@@ -54,7 +54,7 @@ impl ResultVerdict {
         AgentWrapperOutcome::Failed { reason }
     }
 
-    /// A `result` that only says "failed" defers to the message before it.
+    /// Returns the failure of the earlier message if that of the `result` is not specific.
     fn more_precise<'a>(&'a self, failure: &'a Failure) -> &'a Failure {
         match (failure, &self.reported) {
             (Failure::Service(_) | Failure::Other, Some(reported)) => reported,
@@ -64,7 +64,7 @@ impl ResultVerdict {
 }
 
 impl Failure {
-    /// The failure of a message that the CLI wrote in the model's place.
+    /// Returns the failure that the CLI reported in place of a message of the model.
     pub(super) fn of_message(meta: &AssistantMeta) -> Self {
         match meta.error.as_deref() {
             Some("authentication_failed" | "oauth_org_not_allowed") => Self::NotLoggedIn,
@@ -77,8 +77,8 @@ impl Failure {
             "error_max_turns" => Self::TurnLimit,
             "error_max_budget_usd" => Self::Budget,
             "error_max_structured_output_retries" => Self::StructuredOutput,
-            // The CLI has no code for this one, so its words are matched: both forms of them were
-            // seen.
+            // The CLI has no code for this one, so we match its text, of which we have seen two
+            // forms.
             _ if result.errors.iter().any(|error| names_no_session(error)) => Self::SessionNotFound,
             "success" => Self::of_status(result.api_error_status),
             "error_during_execution" => Self::Execution,

@@ -1,4 +1,4 @@
-//! The end of recorded runs, and of runs that end in ways that were not recorded.
+//! The ends of recorded runs, and ends that were not recorded.
 
 use claude_code::{ClaudeStreamJsonParser, EventBody};
 

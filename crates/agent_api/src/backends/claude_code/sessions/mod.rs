@@ -1,9 +1,9 @@
-//! Which session a run continues, found out before anything is started.
+//! Finds the session that a run continues, before anything is started.
 //!
-//! The CLI's own `--continue` silently starts a new session where there is none, so it is never
-//! used: the last session is looked up here and then resumed by its id. An id is left to the CLI,
-//! which refuses one it does not know; only what cannot be an id is refused here, because the CLI
-//! would take it for a title and resume whatever is called like that.
+//! The CLI's own `--continue` silently starts a new session if there is none, so we never use it:
+//! we look up the last session here and resume it by its id. The CLI itself refuses an unknown id.
+//! Only text that cannot be an id is refused here, because the CLI would treat it as a title and
+//! resume a session of that title.
 
 use std::{
     fs::{self, File},
@@ -25,16 +25,16 @@ use crate::{
 /// Finds the last session of a directory.
 pub trait ClaudeCodeSessionLookup: Send + Sync {
     /// Returns the id of the session that was last used in `working_dir`, which is canonical.
-    /// `config_dir` is where the CLI keeps what it remembers: `CLAUDE_CONFIG_DIR`, or `.claude` in
-    /// the home directory.
+    /// `config_dir` is where the CLI keeps its data: `CLAUDE_CONFIG_DIR`, or `.claude` in the home
+    /// directory.
     fn last(&self, config_dir: &Path, working_dir: &Path) -> io::Result<Option<String>>;
 }
 
-/// Looks at the transcripts that the CLI writes.
+/// Searches the transcripts that the CLI writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClaudeCodeTranscripts;
 
-/// The session of a run, found.
+/// The session that a run uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum SessionToUse {
     New,
@@ -42,10 +42,10 @@ pub(super) enum SessionToUse {
     Fork(String),
 }
 
-/// Why there is nothing to continue, in the words of the contract.
+/// Why there is no session to continue, in the words of the contract.
 pub(super) type NothingFound = &'static str;
 
-/// Finds the session that the request means.
+/// Finds the session that the request selects.
 pub(super) async fn resolve(
     config: &ClaudeCodeBackendConfig,
     request: &AgentWrapperRunRequest,
@@ -74,7 +74,7 @@ pub(super) async fn resolve(
     Ok(found.map(to_use))
 }
 
-/// Whether this has the form of the CLI's session ids, a UUID.
+/// Returns whether the text has the form of the CLI's session ids, a UUID.
 fn is_session_id(text: &str) -> bool {
     let is_dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
     text.len() == 36
@@ -84,14 +84,14 @@ fn is_session_id(text: &str) -> bool {
             .all(|(at, byte)| if is_dash(at) { byte == b'-' } else { byte.is_ascii_hexdigit() })
 }
 
-/// The CLI cuts the name of a project's folder here and adds a hash.
+/// The longest name of a project's folder. The CLI cuts a longer one here and adds a hash.
 const MAX_FOLDER_NAME: usize = 200;
 
-/// The working directory stands in the first lines of a transcript; after these it does not come
-/// any more.
+/// How many lines of a transcript are searched for the working directory, which is in the first
+/// ones.
 const LINES_TO_LOOK_AT: usize = 64;
 
-/// The longest beginning of a transcript that is read: a first prompt may be long.
+/// How much of a transcript is read at most: a first prompt may be long.
 const BYTES_TO_LOOK_AT: u64 = 32 * 1024 * 1024;
 
 impl ClaudeCodeSessionLookup for ClaudeCodeTranscripts {
@@ -101,7 +101,8 @@ impl ClaudeCodeSessionLookup for ClaudeCodeTranscripts {
             transcripts.extend(transcripts_in(&folder)?);
         }
         transcripts.sort_by_key(|transcript| std::cmp::Reverse(transcript.used));
-        // Different directories can share a folder, so each transcript is asked where it belongs.
+        // Different directories can share a folder, so each transcript is checked for its
+        // directory.
         Ok(transcripts
             .into_iter()
             .find(|transcript| transcript.belongs_to(working_dir))
@@ -122,7 +123,7 @@ impl Transcript {
         struct Line {
             cwd: Option<PathBuf>,
         }
-        // One that cannot be read cannot be resumed either.
+        // A transcript that cannot be read cannot be resumed either.
         let Ok(file) = File::open(&self.path) else { return false };
         BufReader::new(file.take(BYTES_TO_LOOK_AT))
             .split(b'\n')
@@ -134,14 +135,14 @@ impl Transcript {
     }
 }
 
-/// The folders that may hold transcripts of `working_dir`.
+/// Returns the folders that may hold transcripts of `working_dir`.
 fn folders_of(projects: &Path, working_dir: &Path) -> io::Result<Vec<PathBuf>> {
     let name = folder_name(working_dir);
     if name.len() <= MAX_FOLDER_NAME {
         return Ok(vec![projects.join(name)]);
     }
-    // What follows the cut is a hash of the CLI's own; the transcripts inside tell which folder is
-    // meant.
+    // The CLI adds a hash of its own after the cut; the transcripts inside show which folder is the
+    // right one.
     let beginning = &name[..MAX_FOLDER_NAME];
     let is_candidate = |entry: &fs::DirEntry| {
         entry.file_name().to_str().is_some_and(|name| name.starts_with(beginning))
@@ -149,8 +150,8 @@ fn folders_of(projects: &Path, working_dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(entries(projects)?.into_iter().filter(is_candidate).map(|entry| entry.path()).collect())
 }
 
-/// The CLI's name for a directory: everything but letters and digits becomes a dash, counted as
-/// JavaScript counts.
+/// Returns the CLI's name for a directory: everything but letters and digits becomes a dash,
+/// counted in UTF-16 units as JavaScript does.
 fn folder_name(dir: &Path) -> String {
     let dash_unless_plain = |unit: u16| match u8::try_from(unit) {
         Ok(byte) if byte.is_ascii_alphanumeric() => char::from(byte),
@@ -165,14 +166,14 @@ fn transcripts_in(folder: &Path) -> io::Result<Vec<Transcript>> {
         let id = path.file_stem()?.to_str()?.to_owned();
         let is_transcript =
             path.extension().is_some_and(|extension| extension == "jsonl") && is_session_id(&id);
-        // A file that goes away while we look was not the one.
+        // A file that disappears during the search is skipped.
         let used = entry.metadata().ok()?.modified().ok()?;
         is_transcript.then_some(Transcript { id, path, used })
     };
     Ok(entries(folder)?.into_iter().filter_map(transcript).collect())
 }
 
-/// The entries of a folder; none when there is no such folder.
+/// Returns the entries of a folder; none if there is no such folder.
 fn entries(folder: &Path) -> io::Result<Vec<fs::DirEntry>> {
     match fs::read_dir(folder) {
         Ok(entries) => entries.collect(),

@@ -1,4 +1,4 @@
-//! The lookup against folders laid out as the CLI lays them out (seen with 2.1.325).
+//! Tests the lookup with folders in the layout of the CLI (seen with 2.1.325).
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
 //! Turns the lines of one run of the CLI into events, and remembers what the end of the run needs.
 //!
-//! Pure: no clock, no process. What leaves is the text the model said, names and ids of tools, the
-//! session's id, and otherwise our own words: nothing else that the CLI printed is in any event. A
-//! line of a type that nobody knows is an [`Unknown`](AgentWrapperEventKind::Unknown) event, and a
-//! line that cannot be read an error event; the run goes on.
+//! Pure: no clock, no process. Events contain the text of the model, names and ids of tools, the
+//! session's id, and otherwise our own words: no other output of the CLI is in any event. A line of
+//! an unknown type is an [`Unknown`](AgentWrapperEventKind::Unknown) event, and a line that cannot
+//! be read is an error event; the run continues.
 
 mod tool;
 
@@ -28,7 +28,7 @@ use crate::{
     },
 };
 
-/// What one run has told so far.
+/// The state of the translation of one run.
 #[derive(Debug)]
 pub(super) struct Translator {
     kind: AgentWrapperKind,
@@ -51,7 +51,7 @@ impl Translator {
         }
     }
 
-    /// Translates one line into the events it stands for, often none.
+    /// Translates one line into events, often none.
     pub(super) fn line(&mut self, line: &ClaudeStreamJsonEvent) -> Vec<AgentWrapperEvent> {
         let mut events: Vec<_> = self.unreadable.earlier(&self.kind).into_iter().collect();
         let before = events.len();
@@ -71,29 +71,29 @@ impl Translator {
             | EventBody::CommandLifecycle(_)
             | EventBody::ToolUseSummary(_)
             | EventBody::PromptSuggestion(_) => {}
-            // A run in print mode is asked nothing on its output, so control lines are as unknown
-            // as a type without a name, or one that only a later `claude_code` names.
+            // Print mode sends no questions on its output, so control lines count as unknown, like
+            // a type without a name or one that only a later `claude_code` knows.
             _ => events.push(self.unknown()),
         }
-        // A result about a session that does not exist names it all the same; that is no session to
-        // tell anybody of.
+        // A result about a session that does not exist also names it; such an id is not reported.
         if !self.verdict.is_session_not_found()
             && let Some(id) = line.session_id()
             && let Some(status) = self.session.note(id, &self.kind)
         {
-            // Before everything else that this line says: whoever shows the text may want to know
-            // where it belongs.
+            // The session comes before the other events of this line, so that a reader knows which
+            // session a text belongs to.
             events.insert(before, status);
         }
         events
     }
 
-    /// Notes a line that could not be read; returns the error of the one before it.
+    /// Records a line that could not be read; returns the error for the line before it, if that
+    /// could not be read either.
     pub(super) fn unreadable(&mut self) -> Option<AgentWrapperEvent> {
         self.unreadable.note(&self.kind)
     }
 
-    /// Says what it all came to.
+    /// Returns the final verdict and the data for the completion.
     pub(super) fn told(mut self) -> (ResultVerdict, Told) {
         let told = Told {
             final_text: self.said.last_message(),
@@ -104,8 +104,8 @@ impl Translator {
     }
 
     fn assistant(&mut self, line: &AssistantMessage, events: &mut Vec<AgentWrapperEvent>) {
-        // The CLI reports a failure as if the model had said it. It did not, so it becomes a reason
-        // in our own words.
+        // The CLI reports a failure as a message of the model. The model did not write it, so it
+        // becomes a reason in our own words.
         if line.meta.error.is_some() || line.meta.is_api_error_message == Some(true) {
             self.verdict.note_failure(Failure::of_message(&line.meta));
             return;
@@ -133,7 +133,7 @@ impl Translator {
         match block {
             ContentBlock::Text(text) => self.whole_text(message_id, parent, text, events),
             ContentBlock::Thinking(_) | ContentBlock::RedactedThinking(_) => {
-                // While it is streamed, its beginning was told already.
+                // If the thinking is streamed, its beginning was already reported.
                 if parent.is_none() && !self.said.is_streamed(message_id) {
                     events.push(self.status("thinking"));
                 }
@@ -152,7 +152,7 @@ impl Translator {
         }
     }
 
-    /// A text that comes whole: forwards what its deltas have not.
+    /// Forwards the part of a whole text that its deltas have not.
     fn whole_text(
         &mut self,
         message_id: Option<&str>,
@@ -160,8 +160,7 @@ impl Translator {
         text: &str,
         events: &mut Vec<AgentWrapperEvent>,
     ) {
-        // What a subagent says is said to the agent, as the output of a tool, and not to the
-        // reader.
+        // The text of a subagent goes to the agent, as the output of a tool, and not to the reader.
         if parent.is_none() {
             let unseen = self.said.whole(message_id, text);
             self.say(unseen, events);
@@ -188,8 +187,8 @@ impl Translator {
                 ContentBlock::ServerToolResult(result) => {
                     events.push(self.tools.server_result(&self.kind, result, parent));
                 }
-                // A prompt, or what the CLI adds to it: the reader wrote the one and has no use for
-                // the other.
+                // This is a prompt, which the reader wrote, or an addition of the CLI, which a
+                // reader does not need.
                 _ => {}
             }
         }
@@ -214,7 +213,7 @@ impl Translator {
                 self.say(unseen, events);
             }
             StreamPart::MessageStop => self.said.message_stops(),
-            // The rest comes whole later, or is of no use to a reader.
+            // The rest comes whole later, or is not needed by a reader.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! Recorded logs of the real CLI, translated.
+//! Translates recorded logs of the real CLI.
 
 use claude_code::ClaudeStreamJsonParser;
 use serde_json::{Value, json};
@@ -48,7 +48,7 @@ impl Played {
     }
 }
 
-/// What the model said on its main thread, read from the log in the plainest way there is.
+/// Returns the model's text on its main thread, read from the log in the simplest way.
 fn said_in(log: &str) -> String {
     let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let is_said = |line: &Value| {

@@ -1,4 +1,4 @@
-//! Tool events: which tool, which use, how it went and how much came back; never what.
+//! Tool events: the tool, its use, its outcome and the size of its output, never the contents.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use crate::{
     backends::shared::tool::{MAX_OPEN_USES, ToolFacet},
 };
 
-/// The uses whose result has not come yet.
+/// The tool uses that have no result yet.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
-    /// The name of the tool by the id of the use: a result names only the use.
+    /// The name of the tool by the id of the use, because a result names only the use.
     open: HashMap<String, String>,
 }
 
@@ -85,7 +85,7 @@ impl Tools {
     }
 }
 
-/// Counts what came back.
+/// Counts the bytes of the output.
 fn content_bytes(content: &MessageContent) -> usize {
     let block_bytes = |block: &ContentBlock| match block {
         ContentBlock::Text(text) => text.len(),

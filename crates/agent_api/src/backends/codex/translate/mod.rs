@@ -1,9 +1,9 @@
 //! Turns the lines of one run into events, and remembers what the end of the run needs.
 //!
-//! Pure: no clock, no process. What leaves is the text the model said, names and ids of tools, the
-//! session's id, and otherwise our own words: nothing else that the server printed is in any event.
-//! A line of a kind that nobody knows is an [`Unknown`](AgentWrapperEventKind::Unknown) event, and
-//! a line that cannot be read an error event; the run goes on.
+//! Pure: no clock, no process. Events contain the text of the model, names and ids of tools, the
+//! session's id, and otherwise our own words: no other output of the server is in any event. A line
+//! of an unknown kind is an [`Unknown`](AgentWrapperEventKind::Unknown) event, and a line that
+//! cannot be read is an error event; the run continues.
 
 mod tool;
 
@@ -25,17 +25,17 @@ use crate::{
     },
 };
 
-/// The text of a message is one block.
+/// The index of the only block of a message's text.
 const BLOCK: u64 = 0;
 
-/// What one run has told so far.
+/// The state of the translation of one run.
 #[derive(Debug)]
 pub(super) struct Translator {
     kind: AgentWrapperKind,
     said: Said,
     /// The message that is being written.
     message: Option<OpenMessage>,
-    /// Counts messages: after a broken answer two may have the same id.
+    /// Counts messages, because after a broken answer two may have the same id.
     messages: u64,
     session: Session,
     tools: Tools,
@@ -46,7 +46,7 @@ pub(super) struct Translator {
 #[derive(Debug)]
 struct OpenMessage {
     item_id: String,
-    /// Its number, as the id that no other message has.
+    /// Its number, as an id that no other message has.
     id: String,
 }
 
@@ -64,28 +64,29 @@ impl Translator {
         }
     }
 
-    /// Notes the session's id; returns what to tell about it, which happens once.
+    /// Records the session's id; returns the event that announces it, only once.
     pub(super) fn session(&mut self, id: &str) -> Option<AgentWrapperEvent> {
         self.session.note(id, &self.kind)
     }
 
-    /// Notes a line that could not be read; returns the error of the one before it.
+    /// Records a line that could not be read; returns the error for the line before it, if that
+    /// could not be read either.
     pub(super) fn unreadable(&mut self) -> Option<AgentWrapperEvent> {
         self.unreadable.note(&self.kind)
     }
 
-    /// Returns the error of a line before this one that could not be read.
+    /// Returns the error for the line before this one, if that could not be read.
     pub(super) fn earlier_unreadable(&mut self) -> Option<AgentWrapperEvent> {
         self.unreadable.earlier(&self.kind)
     }
 
-    /// Notes that a question was answered with no.
+    /// Records that a question was answered with no.
     pub(super) fn declined(&mut self) -> AgentWrapperEvent {
         self.verdict.note_declined();
         self.status("a tool was refused")
     }
 
-    /// Translates a notification of the run's own thread into the events it stands for, often none.
+    /// Translates a notification of the run's own thread into events, often none.
     pub(super) fn notification(
         &mut self,
         told: &Notification,
@@ -102,12 +103,12 @@ impl Translator {
                 let unseen = self.said.delta(BLOCK, &delta.delta);
                 say(&self.kind, unseen, &mut events);
             }
-            // A failure that is not tried again comes with the end of the turn.
+            // A failure that is not retried comes with the end of the turn.
             Notification::Error(note) if note.will_retry => {
                 events.push(self.status("a request failed and is tried again"));
             }
             Notification::Unknown { .. } => events.push(self.unknown()),
-            // The rest comes whole later, or is of no use to a reader.
+            // The rest comes whole later, or is not needed by a reader.
             Notification::Error(_)
             | Notification::ThreadStarted(_)
             | Notification::ThreadStatusChanged(_)
@@ -127,7 +128,7 @@ impl Translator {
         events
     }
 
-    /// Says what it all came to.
+    /// Returns the final verdict and the data for the completion.
     pub(super) fn told(mut self) -> (TurnVerdict, Told) {
         let told = Told {
             final_text: self.said.last_message(),
@@ -150,7 +151,7 @@ impl Translator {
         }
         match &item.body {
             ItemBody::AgentMessage(_) => {
-                // One of the same id that was never completed broke off.
+                // An earlier message of the same id that was never completed has broken off.
                 self.close_message();
                 self.open_message(&item.id);
             }
@@ -159,7 +160,7 @@ impl Translator {
                 events.push(self.status("summarising the conversation"));
             }
             ItemBody::Unknown { .. } => events.push(self.unknown()),
-            // A call was told above; the rest is of no use to a reader.
+            // Calls were handled above; a reader does not need the rest.
             _ => {}
         }
     }
@@ -182,12 +183,12 @@ impl Translator {
                 events.push(self.status("the conversation was summarised"));
             }
             ItemBody::Plan(_) => events.push(self.status("a plan was made")),
-            // A call has a result; the rest was told when it began.
+            // A call has a result; the other items were reported when they began.
             _ => events.extend(self.tools.completed(&self.kind, item, line)),
         }
     }
 
-    /// Begins a message unless it is the one that is being written.
+    /// Begins a message, unless it is already the current one.
     fn open_message(&mut self, item_id: &str) {
         if self.message.as_ref().is_some_and(|open| open.item_id == item_id) {
             return;
@@ -200,14 +201,15 @@ impl Translator {
         self.message = Some(OpenMessage { item_id: item_id.to_owned(), id });
     }
 
-    /// Ends the message that is being written, completed or not.
+    /// Ends the current message, completed or not.
     fn close_message(&mut self) {
         if self.message.take().is_some() {
             self.said.message_stops();
         }
     }
 
-    /// The turn goes on with something else than an answer, so nothing will be repeated.
+    /// Records that the turn continues with something other than an answer, so no answer will be
+    /// repeated.
     fn goes_on(&mut self) {
         self.close_message();
         self.said.goes_on();

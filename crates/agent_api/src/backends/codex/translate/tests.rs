@@ -1,4 +1,4 @@
-//! Recorded conversations of the real CLI, and lines that were not recorded.
+//! Translates recorded conversations of the real CLI, and lines that were not recorded.
 
 use codex_app::{CodexParser, ServerBody};
 use testkit::fixtures::codex::{Direction, all, read};
@@ -76,7 +76,7 @@ fn a_broken_answer_is_not_said_twice() {
         let item = format!(r#"{{"item":{{"type":"agentMessage","id":"m","text":"{text}"}}}}"#);
         line("item/completed", &item)
     };
-    // The same text again: what was seen is held back.
+    // The same text comes again: the part that was seen is held back.
     let again = [
         started.clone(),
         delta("hello "),
@@ -88,7 +88,7 @@ fn a_broken_answer_is_not_said_twice() {
     let (events, told) = translate(again.into_iter());
     assert_eq!(text(&events), "hello world");
     assert_eq!(told.final_text.as_deref(), Some("hello world"));
-    // Another text: it is said from its beginning, with a word that it begins again.
+    // Another text comes: it is forwarded from its beginning, after a status that says so.
     let other = [started.clone(), delta("hello "), started, delta("good day"), whole("good day")];
     let (events, _) = translate(other.into_iter());
     assert_eq!(text(&events), "hello good day");

@@ -1,4 +1,4 @@
-//! Calls of tools: which, how they went and how much came back; never what.
+//! Tool calls: their names, outcomes and output sizes, never their contents.
 
 use std::collections::HashMap;
 
@@ -15,15 +15,15 @@ use crate::{
     backends::shared::tool::{MAX_OPEN_USES, ToolFacet},
 };
 
-/// The calls that are not over.
+/// The calls that have not ended.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
-    /// How many are open of each id, which the model makes and may repeat.
+    /// How many calls are open for each id, which the model chooses and may repeat.
     open: HashMap<String, usize>,
 }
 
 impl Tools {
-    /// The event of a call that was announced; none for an item that is no call.
+    /// Returns the event of a call that was announced; `None` for an item that is not a call.
     pub(super) fn started(
         &mut self,
         kind: &AgentWrapperKind,
@@ -38,8 +38,8 @@ impl Tools {
         Some(ToolFacet { name: Some(&name), ..facet }.on(AgentWrapperEventKind::ToolCall, kind))
     }
 
-    /// The events of a call that is over: its result, and before it the call itself if nobody told
-    /// of it. None for an item that is no call.
+    /// Returns the events of a call that has ended: its result, and before it the call itself if it
+    /// was not announced. Empty for an item that is not a call.
     pub(super) fn completed(
         &mut self,
         kind: &AgentWrapperKind,
@@ -65,7 +65,7 @@ impl Tools {
     }
 }
 
-/// Which call, in which turn of which thread.
+/// Adds the ids of the call, its turn and its thread.
 fn facet<'a>(item: &'a Item, line: &'a ServerLine, facet: ToolFacet<'a>) -> ToolFacet<'a> {
     ToolFacet {
         use_id: Some(&item.id),
@@ -75,7 +75,7 @@ fn facet<'a>(item: &'a Item, line: &'a ServerLine, facet: ToolFacet<'a>) -> Tool
     }
 }
 
-/// The name of the tool; none for an item that is no call.
+/// Returns the name of the tool; `None` for an item that is not a call.
 fn name(body: &ItemBody) -> Option<String> {
     Some(match body {
         ItemBody::CommandExecution(_) => "shell".to_owned(),
@@ -97,7 +97,7 @@ fn name(body: &ItemBody) -> Option<String> {
     })
 }
 
-/// Whether a call that is over did not do what it was for. What has no status has no way to fail.
+/// Returns whether a call that has ended did not succeed. An item without a status cannot fail.
 fn failed(body: &ItemBody) -> bool {
     let status = match body {
         ItemBody::CommandExecution(command) => command.status,
@@ -109,7 +109,7 @@ fn failed(body: &ItemBody) -> bool {
     status != ToolStatus::Completed
 }
 
-/// Counts what came back.
+/// Adds the sizes of the output.
 fn measured<'a>(facet: ToolFacet<'a>, body: &ItemBody) -> ToolFacet<'a> {
     match body {
         ItemBody::CommandExecution(command) => ToolFacet {
