@@ -52,10 +52,10 @@
 //! }
 //! ```
 //!
-//! Callers and backends can write the types that they build (requests, events, handles, completions,
-//! capabilities, configurations of backends) as struct literals, with `..Default::default()` where
-//! there is one. Errors, and types that only this crate builds, are `#[non_exhaustive]`. The kinds of
-//! event are closed: an event without a name is `Unknown`.
+//! Callers and backends can write the types that they build (requests, events, handles,
+//! completions, capabilities, configurations of backends) as struct literals, with
+//! `..Default::default()` where there is one. Errors, and types that only this crate builds, are
+//! `#[non_exhaustive]`. The kinds of event are closed: an event without a name is `Unknown`.
 //!
 //! In reading order:
 //! - [`AgentWrapperGateway`]: the single entry point; finds the backend for a kind and starts the

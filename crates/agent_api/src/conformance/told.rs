@@ -151,8 +151,8 @@ fn only(ended: &Ended, kind: AgentWrapperEventKind) -> Result<&AgentWrapperEvent
     }
 }
 
-/// Returns the tool of an event's facet, and checks that the facet contains neither the tool's input
-/// nor its output, which both hold the secret.
+/// Returns the tool of an event's facet, and checks that the facet contains neither the tool's
+/// input nor its output, which both hold the secret.
 fn tool(event: &AgentWrapperEvent) -> Result<&Value, Stop> {
     let facet = event
         .data

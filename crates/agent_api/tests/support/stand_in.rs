@@ -33,7 +33,7 @@ pub(crate) const CODEX_SERVER: &str = "AGENT_API_CODEX_SERVER";
 pub(crate) const ACP_HOME: &str = "AGENT_API_ACP_HOME";
 /// The CLI to become instead of the simulator.
 pub(crate) const REAL_CLI: &str = "AGENT_API_REAL_CLI";
-/// Makes it start a process that outlives it and holds its output open.
+/// Makes the stand-in start a process that outlives it and holds its output open.
 pub(crate) const DESCENDANT: &str = "AGENT_API_DESCENDANT";
 /// Makes it write this many texts by itself and succeed: many times faster than the full simulator.
 pub(crate) const FLOOD: &str = "AGENT_API_FLOOD";

@@ -34,7 +34,7 @@ pub(crate) type Step<T = ()> = ControlFlow<Stop, T>;
 /// How an agent is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Its input is closed, and it ends by itself.
+    /// Its input is closed, and it gets a grace to end by itself.
     Close,
     /// It is ended at once.
     Now,

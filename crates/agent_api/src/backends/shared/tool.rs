@@ -6,8 +6,8 @@ use crate::{
     AgentWrapperEvent, AgentWrapperEventKind, AgentWrapperKind, capabilities::TOOLS_STRUCTURED,
 };
 
-/// How many uses may be open. A model starts far fewer at once; beyond the limit a result lacks its
-/// tool's name.
+/// How many uses may be open: far more than a model starts at once. Beyond the limit a backend may
+/// leave out the name of a tool, leave out the use, or report it twice.
 pub(crate) const MAX_OPEN_USES: usize = 1_024;
 
 /// The metadata of a tool event.
