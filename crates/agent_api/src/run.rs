@@ -23,7 +23,8 @@ pub struct AgentWrapperRunHandle {
     /// The events, in order, each once. A slow reader makes the agent wait (back-pressure).
     pub events: DynAgentWrapperEventStream,
     /// How the run ended. Await it after the end of `events`, concurrently with reading them, or
-    /// after dropping them. While `events` is held but not read to its end, it does not resolve.
+    /// after dropping them. While `events` is held but not read to its end, it resolves only if
+    /// the run is cancelled.
     pub completion: DynAgentWrapperCompletion,
 }
 
