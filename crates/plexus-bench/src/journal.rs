@@ -1,4 +1,4 @@
-//! What a child has written, read from its run directory: the shim puts every line there before the
+//! Reads a child's output from its run directory: the shim writes every line there before the
 //! server knows of it.
 
 use std::fs::File;
@@ -20,15 +20,16 @@ pub fn first_segment(data_dir: &Path, session: &str, run: u32) -> PathBuf {
 pub struct Tail {
     file: File,
     watch: std::os::fd::OwnedFd,
-    /// What was read behind the last whole line.
+    /// The bytes after the last complete line.
     rest: Vec<u8>,
 }
 
 impl Tail {
-    /// Follows a segment from its present end on.
+    /// Follows a segment from its present end.
     pub fn at_end(segment: &Path) -> Result<Self> {
         let watch = inotify::init(inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK)?;
-        // Watched before the position is taken: what is written in between is read, not missed.
+        // The watch starts before the position is taken, so that a write in between is read and not
+        // missed.
         inotify::add_watch(&watch, segment, inotify::WatchFlags::MODIFY)?;
         let mut file =
             File::open(segment).with_context(|| format!("could not open {}", segment.display()))?;
@@ -36,7 +37,7 @@ impl Tail {
         Ok(Self { file, watch, rest: Vec::new() })
     }
 
-    /// Blocks until a whole line has come that contains `mark`, and returns when it was seen.
+    /// Blocks until a complete line contains `mark`, and returns when it was seen.
     pub fn wait_for(&mut self, mark: &str, patience: Duration) -> Result<Instant> {
         let deadline = Instant::now() + patience;
         loop {
@@ -59,7 +60,7 @@ impl Tail {
         if poll(&mut descriptors, Some(&timeout))? == 0 {
             bail!("this did not come: a line with {mark}");
         }
-        // The events themselves say nothing more than that there is something to read.
+        // The events say only that there is something to read.
         let mut buffer = [0_u8; 4096];
         while rustix::io::read(&self.watch, &mut buffer).is_ok_and(|read| read > 0) {}
         Ok(())

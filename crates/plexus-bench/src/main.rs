@@ -46,8 +46,8 @@ async fn main() -> ExitCode {
     } else {
         report::table::render(&outcome)
     });
-    // A figure that misses its aim is still a measurement; one that could not be taken is a failure
-    // of the run.
+    // A figure that misses its aim is still a measurement; a figure that could not be taken fails
+    // the run.
     if outcome.missing.iter().any(|missing| missing.is_required) {
         ExitCode::FAILURE
     } else {

@@ -1,5 +1,5 @@
-//! What a measure is, and how all of them are run: one after the other, so that none disturbs
-//! another.
+//! The trait of a measure, and the loop that runs all of them one after another, so that none
+//! disturbs another.
 
 use std::time::{Duration, Instant};
 
@@ -15,15 +15,15 @@ pub trait Measure {
     /// Its name, for `--only`.
     fn name(&self) -> &'static str;
 
-    /// The figures it takes. Whichever of them is not taken is reported as missing.
+    /// The figures it takes. Each one that is not taken is reported as missing.
     fn keys(&self) -> &'static [&'static str];
 
-    /// Whether the mode includes it; a reason if not.
+    /// Returns why the mode leaves it out, or `None` when the mode includes it.
     fn left_out(&self, _sizes: &Sizes) -> Option<&'static str> {
         None
     }
 
-    /// Measures, and adds each figure as soon as it has it: an error later does not take it back.
+    /// Measures, and adds each figure as soon as it has it, so that a later error does not lose it.
     async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()>;
 }
 
@@ -38,7 +38,7 @@ pub struct Missing {
     pub is_required: bool,
 }
 
-/// What a run of the benchmarks gave.
+/// The results of a run of the benchmarks.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The mode.
@@ -51,8 +51,8 @@ pub struct Outcome {
     pub took: Duration,
 }
 
-/// Runs the measures. What goes wrong in one of them leaves its figures missing and the others
-/// alone.
+/// Runs the measures. An error in one of them leaves its figures missing and does not affect the
+/// others.
 pub async fn run(measures: &[Box<dyn Measure>], sizes: &Sizes) -> Outcome {
     let started = Instant::now();
     let (mut figures, mut missing) = (Vec::new(), Vec::new());

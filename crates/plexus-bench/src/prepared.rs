@@ -1,7 +1,7 @@
 //! Stores that are filled directly: a million events through children would take longer than all
 //! measures together.
 //!
-//! The server must be stopped meanwhile; it opens what was prepared as its own.
+//! The server must be stopped meanwhile; it then opens the prepared store as its own.
 
 use std::path::Path;
 
@@ -13,17 +13,17 @@ use plexus_store::{
 };
 use serde_json::json;
 
-/// Sessions in one commit.
+/// Sessions created in one commit.
 const SESSIONS_AT_ONCE: usize = 500;
 
-/// Opens the store of a stopped server. Not flushed at every commit: nobody is promised these
+/// Opens the store of a stopped server. It does not flush at every commit: nobody relies on these
 /// events.
 pub fn open(data_dir: &Path) -> Result<SqliteStore> {
     let options = SqliteOptions { sync: Durability::Normal, ..SqliteOptions::new(data_dir) };
     SqliteStore::open(&options).context("could not open the store")
 }
 
-/// Creates `count` sessions that are configured as `like` is.
+/// Creates `count` sessions with the configuration of `like`.
 pub async fn add_sessions(
     store: &SqliteStore,
     like: &SessionRecord,
@@ -60,14 +60,14 @@ pub async fn add_events(store: &SqliteStore, session: SessionId, count: u32) -> 
     last.context("a chat without events has no last node")
 }
 
-/// An event of the usual size: a sentence or two of a model.
+/// Returns an event of the usual size: a sentence or two of a model.
 fn event(number: u32) -> NewEvent {
     let text = format!("{number}: {}", "what a model says in a sentence or two. ".repeat(5));
     NewEvent::now("content", JsonText::from(json!({"type": "content", "text": text})))
 }
 
-/// Hangs branches on a node, each on the middle of the one before, and returns the end of the last.
-/// A path to it passes through `branches` chains before it reaches `node`.
+/// Adds branches to a node, each starting at the middle of the one before, and returns the end of
+/// the last. A path to it passes through `branches` chains before it reaches `node`.
 pub async fn add_branches(
     store: &SqliteStore,
     session: &SessionRecord,
@@ -94,7 +94,8 @@ pub async fn add_branches(
                 middle = id;
             }
         }
-        // The last branch is read from its end; the next one hangs on the middle of this one.
+        // A path starts at the end of the last branch; the next branch starts at the middle of this
+        // one.
         if branch + 1 < branches {
             parent = middle;
         }

@@ -10,34 +10,35 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::server::{ServerOptions, TestServer};
 
-/// How long anything that a measure waits for may take.
+/// The timeout of everything that a measure waits for.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Calls under way at the same time where there are many to make: enough to keep two cores busy.
+/// Concurrent calls where there are many to make: enough to keep two cores busy.
 const ABREAST: usize = 8;
 
-/// The unit of times in `/proc`: Linux shows them in hundredths of a second on every machine.
+/// The unit of times in `/proc`: Linux shows hundredths of a second on every machine.
 const TICKS_PER_SECOND: u64 = 100;
 
-/// The longest wait that one call may ask for.
+/// The longest wait that one call may request.
 const WAIT_MS: u64 = 60_000;
 
 /// A server, its data and a directory that its children work in. Dropping it ends everything.
 pub struct Server {
     inner: TestServer,
-    /// Kept apart from the data: a session may not work where the server keeps its own.
+    /// Separate from the data: a session may not work in the server's data directory.
     work: TempDir,
 }
 
 impl Server {
-    /// Starts a server with these keys of its configuration set.
+    /// Starts a server with these configuration keys set.
     pub async fn start(settings: &[(&str, String)]) -> Result<Self> {
-        // Whatever the caller's own variable says: a measure with a file measures a file.
+        // The empty URL overrides the caller's own variable: a measure of a file store must use a
+        // file.
         Self::start_on("", settings).await
     }
 
-    /// The same for a server whose store is the database of this URL; an empty one means a file of
-    /// its own.
+    /// The same for a server whose store is the database of this URL; an empty URL means its own
+    /// file.
     pub async fn start_on(database_url: &str, settings: &[(&str, String)]) -> Result<Self> {
         let work = tempfile::Builder::new()
             .prefix("plexus-bench-")
@@ -89,7 +90,7 @@ impl Server {
         let path = format!("/proc/{}/stat", self.inner.pid()?);
         let stat =
             std::fs::read_to_string(&path).with_context(|| format!("could not read {path}"))?;
-        // The name in parentheses may hold anything. After it, the 12th and 13th fields are user
+        // The name in parentheses may contain anything. After it, the 12th and 13th fields are user
         // and system time.
         let (_, after_name) = stat.rsplit_once(')').with_context(|| format!("odd {path}"))?;
         let times = after_name.split_whitespace().skip(11).take(2).map(str::parse::<u64>);
@@ -102,7 +103,7 @@ impl Server {
         self.inner.kill_9()
     }
 
-    /// Asks it to leave and waits until it has; children and data stay.
+    /// Stops it gracefully and waits until it has exited; children and data stay.
     pub async fn stop(&mut self) -> Result<()> {
         let code = self.inner.stop().await?;
         ensure!(code == Some(0), "the server ended with {code:?}:\n{}", self.inner.log());
@@ -119,7 +120,7 @@ impl Server {
         self.inner.call(method, params).await.with_context(|| format!("could not call {method}"))
     }
 
-    /// Creates a session and returns its id. Its permission requests wait for ever.
+    /// Creates a session and returns its id. Its permission requests never time out.
     pub async fn create(&self, name: &str) -> Result<String> {
         self.create_on("auto", name).await
     }
@@ -144,7 +145,7 @@ impl Server {
         started["chat"].as_u64().context("a started chat has no number")
     }
 
-    /// Plays a prompt until the chat ends or asks for permission, and returns what `poll` returns.
+    /// Plays a prompt until the chat ends or asks for permission, and returns the result of `poll`.
     pub async fn chat(&self, session: &str, prompt: &str) -> Result<Value> {
         self.call(
             "claudecode.chat",
@@ -153,7 +154,7 @@ impl Server {
         .await
     }
 
-    /// Plays a prompt in every session, some at a time, until each chat is in `status`.
+    /// Plays a prompt in every session, a few at a time, until each chat is in `status`.
     pub async fn chat_many(
         &self,
         sessions: &[String],
@@ -193,7 +194,7 @@ impl Server {
             .map(drop)
     }
 
-    /// Waits until no chat runs or waits for permission.
+    /// Waits until no chat is running or waiting for permission.
     pub async fn wait_until_quiet(&self) -> Result<()> {
         self.wait_for("the end of every chat", async || {
             let state = self.call("health.state", json!({})).await?;
@@ -202,7 +203,7 @@ impl Server {
         .await
     }
 
-    /// Looks every few milliseconds until something is true.
+    /// Polls every few milliseconds until a condition is true.
     pub async fn wait_for<F>(&self, what: &str, mut look: impl FnMut() -> F) -> Result<()>
     where
         F: Future<Output = Result<bool>>,

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Returns the value that `percent` of the samples do not exceed (nearest rank); 0 of none.
+/// Returns the value that `percent` of the samples do not exceed (nearest rank), or 0 without
+/// samples.
 #[must_use]
 pub fn percentile(samples: &[f64], percent: f64) -> f64 {
     let mut sorted = samples.to_vec();
@@ -17,7 +18,7 @@ pub fn percentile(samples: &[f64], percent: f64) -> f64 {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
 }
 
-/// Returns the middle of the samples; 0 of none.
+/// Returns the median of the samples, or 0 without samples.
 #[must_use]
 pub fn median(samples: &[f64]) -> f64 {
     percentile(samples, 50.0)
@@ -29,7 +30,7 @@ pub fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Returns how many there were in a second.
+/// Returns the rate per second.
 #[must_use]
 #[expect(clippy::cast_precision_loss, reason = "counts here are far below what a float can hold")]
 pub fn rate(count: usize, time: Duration) -> f64 {

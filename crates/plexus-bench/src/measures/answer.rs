@@ -1,10 +1,9 @@
-//! `respond` → the child has its answer.
+//! Latency from `respond` until the child has its answer.
 //!
-//! The clock starts before `loopback.respond` is sent, and stops when the first thing that the
-//! child writes once it has read the answer is in its journal: the echo on the control channel, the
-//! result of the tool over MCP. So the figure holds both HTTP and the store on the way there, and
-//! the child's own reading and writing on top. The rival is a permit that looks every 500 ms
-//! whether it was decided.
+//! The clock starts before `loopback.respond` is sent. It stops when the child's first output after
+//! reading the answer is in its journal: the echo on the control channel, or the result of the tool
+//! over MCP. So the figure includes HTTP, the store, and the child's own reading and writing. The
+//! rival is a permit that polls every 500 ms for its decision.
 
 use std::time::{Duration, Instant};
 
@@ -20,15 +19,15 @@ use crate::server::{PATIENCE, Server};
 use crate::sizes::Sizes;
 use crate::stats::{median, millis, percentile};
 
-/// A pause before each answer: the child and the server have come to rest by then, as they have
-/// when a person or a model answers.
+/// A pause before each answer: by then the child and the server are idle, as they are when a person
+/// or a model answers.
 const REST: Duration = Duration::from_millis(5);
 
-/// A way to ask, and how it shows that an answer has arrived.
+/// A channel on which a child asks, and the sign that an answer has arrived.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
     pub(super) channel: &'static str,
-    /// What the first line has in it that a child writes once it has an answer.
+    /// A part of the first line that a child writes once it has an answer.
     sign: &'static str,
 }
 
@@ -85,7 +84,7 @@ impl Measure for Answer {
     }
 }
 
-/// What the rounds of one way came to, in milliseconds.
+/// The results of the rounds of one way, in milliseconds.
 #[derive(Default)]
 pub(super) struct Rounds {
     pub(super) p50: Vec<f64>,
@@ -104,7 +103,7 @@ impl Rounds {
     }
 }
 
-/// How many times longer a loop takes to notice.
+/// Returns how many times longer a polling loop takes to notice.
 fn ratio(
     key: &'static str,
     whose: &str,
@@ -126,9 +125,9 @@ fn ratio(
     figure
 }
 
-/// Has one child of `server` ask `count` times, answers each through `answering`, which is the same
-/// server or another one on its store, and returns how long each answer took, in milliseconds.
-/// `name` tells this session from others.
+/// Has one child of `server` ask `count` times, and returns how long each answer took, in
+/// milliseconds. The answers go through `answering`, which is the same server or another one on its
+/// store. `name` distinguishes this session from others.
 pub(super) async fn answers(
     server: &Server,
     answering: &Server,
@@ -161,8 +160,8 @@ pub(super) async fn answers(
     Ok(samples)
 }
 
-/// Lets a loop for each session wait for its decision, decides them all at different moments of
-/// their pauses, and returns how long each loop took to notice, in milliseconds.
+/// Starts a polling loop for each session, decides all requests at different moments of the loops'
+/// pauses, and returns how long each loop took to notice, in milliseconds.
 async fn poll_loops(server: &Server, sessions: &[String], pause: Duration) -> Result<Vec<f64>> {
     server
         .chat_many(
@@ -174,7 +173,7 @@ async fn poll_loops(server: &Server, sessions: &[String], pause: Duration) -> Re
     let count = u32::try_from(sessions.len()).context("that many sessions")?;
     let one = async |index: usize, session: &String| {
         let approval = server.wait_for_approval(session).await?;
-        // The loops are as far apart from each other as loops that began at different times are.
+        // The loops are spread over one pause, as loops that started independently would be.
         tokio::time::sleep(pause / count * u32::try_from(index).unwrap_or(0)).await;
         let looking = async {
             loop {

@@ -1,5 +1,5 @@
-//! SQLite alone with the rows that the server wrote: the rivals of the throughput, on the same
-//! disk, flushed at every commit.
+//! SQLite alone with the rows that the server wrote: the rivals for throughput, on the same disk,
+//! flushed at every commit.
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -73,7 +73,7 @@ impl Bare {
     }
 }
 
-/// One thread writes the rows, `in_one` in each transaction, and nobody waits for any of them.
+/// Writes the rows in one thread, `in_one` in each transaction. Nobody waits for any of them.
 pub(super) fn in_batches(rows: &[Row], in_one: usize) -> Result<Duration> {
     let bare = Bare::open()?;
     let started = Instant::now();
@@ -83,11 +83,11 @@ pub(super) fn in_batches(rows: &[Row], in_one: usize) -> Result<Duration> {
     Ok(started.elapsed())
 }
 
-/// A row, and where to tell that it is durable.
+/// A row, and the channel on which to report that it is durable.
 type Waiting = (Row, SyncSender<()>);
 
-/// Group commit: `producers` threads hand over a row each and wait until it is durable; whatever
-/// waits goes into one transaction.
+/// Measures group commit: `producers` threads each submit a row and wait until it is durable; all
+/// waiting rows go into one transaction.
 pub(super) fn by_group_commit(rows: &[Row], producers: usize) -> Result<Duration> {
     let bare = Bare::open()?;
     let (sender, receiver) = mpsc::sync_channel::<Waiting>(producers);
@@ -121,7 +121,7 @@ fn write(bare: &Bare, receiver: &Receiver<Waiting>) -> Result<()> {
         let group: Vec<Waiting> = std::iter::once(first).chain(receiver.try_iter()).collect();
         bare.commit(group.iter().map(|(row, _)| row))?;
         for (_, done) in group {
-            // A producer that has gone does not mind.
+            // The producer may be gone.
             let _gone = done.send(());
         }
     }

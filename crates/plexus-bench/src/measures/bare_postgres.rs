@@ -1,6 +1,5 @@
-//! PostgreSQL alone with the rows that the server wrote: the rival of a server whose store is a
-//! database, in the same cluster and with its settings (`fsync` and `synchronous_commit` are on for
-//! both).
+//! PostgreSQL alone with the rows that the server wrote: the rival of a server that stores in
+//! PostgreSQL. Both use the same cluster and settings (`fsync` and `synchronous_commit` are on).
 
 use std::time::{Duration, Instant};
 
@@ -8,8 +7,8 @@ use anyhow::{Context as _, Result};
 use futures::future;
 use tokio_postgres::{Client, NoTls};
 
-/// A row of the table of events, as the server wrote it. The id is text, since nothing here but the
-/// database reads it.
+/// A row of the table of events, as the server wrote it. The id is text, because only the database
+/// reads it here.
 #[derive(Clone)]
 pub(super) struct Row {
     uuid: String,
@@ -28,7 +27,7 @@ impl Bare {
     pub(super) async fn connect(url: &str) -> Result<Self> {
         let (client, connection) =
             tokio_postgres::connect(url, NoTls).await.context("could not connect")?;
-        // It ends with the client; whatever goes wrong with it is the error of the next statement.
+        // The task ends with the client; an error of the connection surfaces at the next statement.
         tokio::spawn(connection);
         Ok(Self { client })
     }
@@ -55,8 +54,8 @@ impl Bare {
         rows.iter().map(read).collect()
     }
 
-    /// Inserts the rows into a table like the server's and nothing else, `batch` of them in each
-    /// transaction, one statement and one round trip for each. Returns how long that took.
+    /// Inserts the rows into a table like the server's, `batch` of them in each transaction, with
+    /// one statement and one round trip for each. Returns how long that took.
     pub(super) async fn in_batches(&self, rows: &[Row], batch: usize) -> Result<Duration> {
         self.client
             .batch_execute(
@@ -79,7 +78,7 @@ impl Bare {
             let times: Vec<i64> = rows.iter().map(|row| row.created_at).collect();
             let kinds: Vec<&str> = rows.iter().map(|row| row.kind.as_str()).collect();
             let bodies: Vec<&str> = rows.iter().map(|row| row.body.as_str()).collect();
-            // Polled in this order, so sent in this order, in one round trip.
+            // The three are polled, and therefore sent, in this order, in one round trip.
             let (began, inserted, committed) = future::join3(
                 self.client.batch_execute("BEGIN"),
                 self.client.execute(&insert, &[&ids, &uuids, &times, &kinds, &bodies]),

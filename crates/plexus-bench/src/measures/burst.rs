@@ -1,5 +1,5 @@
-//! Many warm children that write at once: what `throughput` and `nodes` put beside a database alone
-//! with the same rows.
+//! Many warm children that write at once, for `throughput` and `nodes`, which compare them with a
+//! bare database that gets the same rows.
 
 use std::time::{Duration, Instant};
 
@@ -9,9 +9,9 @@ use futures::future::try_join_all;
 use crate::server::Server;
 use crate::sizes::Sizes;
 
-/// Rows in one transaction of a writer that nobody waits for: the most that a database does here,
-/// whoever drives it. The server's own transactions lie between this and one row of each child,
-/// since it commits what a child has written meanwhile as one.
+/// Rows in one transaction of a writer that nobody waits for: the upper bound of the database
+/// itself. The server's own transactions are between this and one row for each child, because it
+/// commits together what a child has written in the meantime.
 pub(super) const LARGE_BATCH: usize = 4_096;
 
 /// A server whose children wait for their prompts.
@@ -22,8 +22,8 @@ pub(super) struct Burst<'a> {
 }
 
 impl<'a> Burst<'a> {
-    /// Starts a server, whose store is the database of this URL or a file where that is empty, and
-    /// warms its children.
+    /// Starts a server and warms its children. Its store is the database of this URL, or a file
+    /// when the URL is empty.
     pub(super) async fn ready(
         database_url: &str,
         sizes: &'a Sizes,
@@ -41,8 +41,7 @@ impl<'a> Burst<'a> {
         Ok(Self { server, sessions, sizes })
     }
 
-    /// Lets every child write. Returns how long that took, from the first prompt to the end of the
-    /// last chat.
+    /// Lets every child write. Returns the time from the first prompt to the end of the last chat.
     pub(super) async fn play(&self) -> Result<Duration> {
         let prompt = format!("sim:\nburst {} {}", self.sizes.burst, self.sizes.burst_bytes);
         let started = Instant::now();
@@ -52,7 +51,7 @@ impl<'a> Burst<'a> {
         Ok(started.elapsed())
     }
 
-    /// Refuses a round of which less was stored than the children wrote.
+    /// Fails a round that stored less than the children wrote.
     pub(super) fn is_whole(&self, stored: usize) -> Result<()> {
         ensure!(
             stored >= self.sizes.children * self.sizes.burst,

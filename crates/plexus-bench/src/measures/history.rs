@@ -1,8 +1,8 @@
-//! `poll` and paths where there is a lot to read: both should cost what they return, not what there
-//! is.
+//! Measures `poll` and paths in a large store: their cost should depend on what they return, not on
+//! what is stored.
 //!
-//! The store is filled directly; `poll` is then called at a server that opened it, paths are read
-//! in the store itself, beside a plain range read of as many rows of the same table.
+//! The store is filled directly. `poll` is then called on a server with that store. Paths are read
+//! in the store itself, and compared with a plain range read of as many rows of the same table.
 
 use std::path::Path;
 use std::time::Instant;
@@ -22,14 +22,14 @@ use crate::server::Server;
 use crate::sizes::Sizes;
 use crate::stats::{median, millis};
 
-/// How many events a poll, and how many nodes a path returns.
+/// How many events a poll returns, and how many nodes a path has.
 const PAGE: u32 = 100;
 
-/// Places in the tree at which paths end, so that no single page of the file is all that is read.
+/// Places in the tree at which paths end: several, so that reads are not all from one page of the
+/// file.
 const PLACES: u32 = 16;
 
-/// Each path comes through this many branches of this many nodes before it reaches the chain of
-/// events.
+/// Each path passes this many branches of this many nodes before it reaches the chain of events.
 const BRANCHES: usize = 4;
 const BRANCH_NODES: usize = 20;
 
@@ -56,7 +56,7 @@ impl Measure for History {
         for (session, size) in sessions.iter().zip(sizes.chat_sizes) {
             prepared::add_events(&store, *session, size).await?;
         }
-        // The last chat is the largest, and its tree is where paths are read.
+        // The last chat is the largest; paths are read in its tree.
         let largest = sessions.last().copied().context("no session")?;
         let path = paths(&store, &server.data_dir(), largest, sizes).await;
         store.close().await?;
@@ -68,8 +68,8 @@ impl Measure for History {
     }
 }
 
-/// Polls at places all over each chat, the chats in turn, so that a busy moment of the machine hits
-/// them alike.
+/// Polls at places all over each chat. The chats take turns, so that a busy moment of the machine
+/// affects all of them.
 async fn polls(server: &Server, sessions: &[SessionId], sizes: &Sizes) -> Result<Figure> {
     let (mut ratios, mut medians) = (Vec::new(), vec![Vec::new(); sessions.len()]);
     for round in 0..=sizes.rounds {
@@ -123,7 +123,7 @@ async fn paths(
     let whole = store.session(session).await?;
     let mut places = Vec::new();
     for place in 0..PLACES {
-        // Not at the very beginning, where a path is shorter.
+        // The very beginning is left out, because a path is shorter there.
         let seq = PAGE + scattered(place as usize, size - 2 * PAGE);
         let page = store.read_events(session, 0, seq, ReadLimit::events(1)).await?;
         let node = page.events.first().context("no event there")?.node_id();
@@ -166,7 +166,7 @@ async fn read_path(store: &SqliteStore, node: NodeId) -> Result<f64> {
     Ok(took)
 }
 
-/// Reads rows of one chat by their keys, as plainly as SQLite can.
+/// Reads rows of one chat by key, as simply as SQLite can.
 struct PlainRead {
     connection: Connection,
     /// The key of the newest chat's first event.
@@ -176,7 +176,7 @@ struct PlainRead {
 impl PlainRead {
     fn open(database: &Path) -> Result<Self> {
         let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        // A key is the chat in its upper half and the number of the event in its lower.
+        // The upper half of a key is the chat, the lower half the number of the event.
         let first = connection
             .query_row("SELECT max(id) FROM chat_streams", [], |row| row.get::<_, i64>(0))?
             << 32;
@@ -205,7 +205,7 @@ impl PlainRead {
     }
 }
 
-/// Returns the `index`-th of many places below `below`, spread evenly and in no order.
+/// Returns the `index`-th of many places less than `below`, spread evenly and in no order.
 fn scattered(index: usize, below: u32) -> u32 {
     // Steps of the golden ratio fill an interval evenly however many there are.
     #[expect(

@@ -1,8 +1,8 @@
-//! A child writes a line → a waiting `poll` has the event.
+//! Latency from a child's line until a waiting `poll` has the event.
 //!
-//! Both ends are wall clock of this machine: the child stamps each line just before it writes it,
-//! and we look at the clock when the answer of the waiting `poll` has been read. The child's stamp
-//! is cut to milliseconds, so a figure is up to 1 ms longer than the truth.
+//! Both ends use this machine's wall clock: the child stamps each line just before it writes it,
+//! and we read the clock after the answer of the waiting `poll`. The child's stamp is truncated to
+//! milliseconds, so a figure is up to 1 ms too long.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -79,14 +79,14 @@ pub(super) async fn lines(server: &Server, round: usize, count: usize) -> Result
     waits(&journal, &seen, count)
 }
 
-/// Says `count` things with a pause before each, as a script.
+/// Returns a script that says `count` things with a pause before each.
 pub(super) fn script(count: usize) -> String {
     let steps: String = (0..count).map(|number| format!("sleep 12\nsay mark-{number}\n")).collect();
     format!("sim:\nsleep 200\n{steps}")
 }
 
-/// Returns how long each of `count` texts of a child's output took from the stamp on its line until
-/// it was `seen`, in milliseconds.
+/// Returns the time from the stamp of each of `count` texts in a child's output until it was
+/// `seen`, in milliseconds.
 pub(super) fn waits(output: &str, seen: &HashMap<String, f64>, count: usize) -> Result<Vec<f64>> {
     let mut samples = Vec::with_capacity(count);
     for line in output.lines() {

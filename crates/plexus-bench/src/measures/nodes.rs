@@ -1,9 +1,9 @@
-//! Servers that share a PostgreSQL: an answer through another server beside the same through the
-//! server that has the child, and the events of many children beside a bare batched insert of the
+//! Servers that share a PostgreSQL. An answer through another server is compared with one through
+//! the server that has the child, and the events of many children with a bare batched insert of the
 //! same rows.
 //!
-//! The database is a cluster of this run's own, on this machine, with `fsync` and
-//! `synchronous_commit` on. So the figures hold the work of everybody, and no network.
+//! The database is a cluster started for this run, on this machine, with `fsync` and
+//! `synchronous_commit` on. So the figures include the work of all processes, and no network.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -18,8 +18,8 @@ use crate::server::Server;
 use crate::sizes::Sizes;
 use crate::stats::rate;
 
-/// Rows in one transaction of the bare insert: as many as a server with that many children has
-/// waiting when each has written one event.
+/// Rows in one transaction of the bare insert: as many as wait at a server with that many children
+/// when each has written one event.
 const BATCH: usize = 64;
 
 pub(super) struct Nodes;
@@ -53,8 +53,7 @@ impl Measure for Nodes {
     }
 }
 
-/// A child of the first server asks, and the answer comes through the first or the second, in
-/// turns.
+/// Measures answers to a child of the first server, alternately through the first and the second.
 async fn answers(cluster: &Postgres, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
     let url = cluster.fresh_database()?;
     let (first, second) = (Server::start_on(&url, &[]).await?, Server::start_on(&url, &[]).await?);
@@ -125,8 +124,8 @@ impl Beside {
     }
 }
 
-/// Warm children of one server write at once, then the same rows go into the same database by
-/// themselves.
+/// Lets warm children of one server write at once, then inserts the same rows directly into the
+/// same database.
 async fn events(cluster: &Postgres, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
     let url = cluster.fresh_database()?;
     let burst = Burst::ready(&url, sizes, "false").await?;

@@ -1,8 +1,7 @@
-//! Parsing a stream-json log, beside others that can read it, at equal depth: every text that a
-//! reader would show is decoded.
+//! Compares parsers of a stream-json log at equal depth: each decodes every text that a reader
+//! would show.
 //!
-//! The log is what the real CLI wrote in our recorded runs, again and again until it is long
-//! enough.
+//! The log is the real CLI's output in our recorded runs, repeated until it is long enough.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -34,8 +33,8 @@ impl Measure for Parse {
     async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
         let log = log(sizes.log_bytes)?;
         let (mut ours, mut value, mut peer) = (Vec::new(), Vec::new(), Vec::new());
-        // Reader by reader within each round, so that a busy moment of the machine does not hit one
-        // alone.
+        // The readers take turns within each round, so that a busy moment of the machine does not
+        // affect only one.
         for _ in 0..sizes.rounds {
             ours.push(megabytes_per_second(&log, typed)?);
             value.push(megabytes_per_second(&log, |line| {
@@ -71,8 +70,8 @@ impl Measure for Parse {
     }
 }
 
-/// The recorded lines that every reader can read, so that no one gains by giving up early, repeated
-/// up to `bytes`.
+/// Returns the recorded lines that every reader can read, so that none gains by giving up early,
+/// repeated up to `bytes`.
 fn log(bytes: usize) -> Result<Vec<String>> {
     let logs = testkit::fixtures::all()?;
     let lines = logs.iter().flat_map(|(_, text)| text.lines());
@@ -112,7 +111,7 @@ fn typed(line: &str) -> bool {
         .is_some_and(|event| black_box(texts(&event)) > 0)
 }
 
-/// Reads every text that is shown to somebody, so that none stays undecoded.
+/// Reads every text that is shown to a user, so that none stays undecoded.
 fn texts(event: &ClaudeStreamJsonEvent) -> usize {
     1 + match &event.body {
         EventBody::Assistant(assistant) => content(&assistant.message.content),

@@ -1,8 +1,8 @@
 //! Many readers of one chat over SSE: each event should be serialised once, however many read it.
 //!
 //! The rivals are small servers in this process with the same events and the same readers: one that
-//! serialises each event for each reader, and one that has nothing to do but to send what was
-//! serialised before.
+//! serialises each event for each reader, and one that only sends events that were serialised
+//! beforehand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,10 +26,10 @@ use crate::server::{PATIENCE, Server};
 use crate::sizes::Sizes;
 use crate::stats::rate;
 
-/// What every event that we count has in it once, wherever the transport cuts it.
+/// A text that occurs once in every counted event, wherever the transport splits it.
 const MARK: &[u8] = br#""type":"content""#;
 
-/// How long the text of an event is.
+/// The length of the text of an event.
 const TEXT_BYTES: usize = 200;
 
 pub(super) struct Readers;
@@ -88,7 +88,7 @@ impl Measure for Readers {
     }
 }
 
-/// Readers that count what they get.
+/// Readers that count the events they receive.
 struct Crowd {
     readers: usize,
     delivered: Arc<AtomicUsize>,
@@ -111,7 +111,7 @@ impl Crowd {
         Ok(Self { readers, delivered, _tasks: tasks })
     }
 
-    /// Waits until every reader has got `events` events since it came.
+    /// Waits until every reader has received `events` events since it connected.
     async fn wait_for(&self, events: usize) -> Result<()> {
         let deadline = Instant::now() + PATIENCE;
         let wanted = self.readers * events;
@@ -130,7 +130,8 @@ impl Crowd {
     }
 }
 
-/// Reads as cheaply as can be, so that the figure is the server's: no HTTP, no JSON, only the mark.
+/// Reads as cheaply as possible, so that the figure is the server's: it parses no HTTP and no JSON,
+/// and only finds the mark.
 async fn count_marks(mut stream: TcpStream, delivered: Arc<AtomicUsize>) {
     let mut buffer = vec![0; 32 * 1024];
     let mut kept = 0;
@@ -138,7 +139,8 @@ async fn count_marks(mut stream: TcpStream, delivered: Arc<AtomicUsize>) {
         let filled = kept + read;
         let found = buffer[..filled].windows(MARK.len()).filter(|window| *window == MARK).count();
         delivered.fetch_add(found, Ordering::Relaxed);
-        // A mark may be cut in two; what is kept is too short to hold one that was counted.
+        // A mark may be split between two reads. The bytes kept are too few to contain a mark that
+        // was already counted.
         kept = filled.min(MARK.len() - 1);
         buffer.copy_within(filled - kept..filled, 0);
     }
@@ -188,7 +190,7 @@ impl Rival {
         Ok(Self { crowd, published, server })
     }
 
-    /// Publishes another round of events and returns how many were delivered in a second.
+    /// Publishes another round of events and returns how many were delivered each second.
     async fn round(&self, round: usize, sizes: &Sizes) -> Result<f64> {
         let started = Instant::now();
         self.published.send_replace(round * sizes.reader_events);
@@ -203,7 +205,7 @@ impl Drop for Rival {
     }
 }
 
-/// One event as an SSE frame, as a server makes it.
+/// Writes one event as an SSE frame, as a server does.
 fn frame(event: &Value) -> Bytes {
     let body = json!({"session_id": "00000000-0000-0000-0000-000000000000", "chat": 0, "seq": event["seq"], "event": event["event"],
         "timestamp": event["timestamp"], "node_id": event["node_id"], "handle": event["handle"]});

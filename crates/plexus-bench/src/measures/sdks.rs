@@ -1,9 +1,9 @@
-//! The official SDKs of Python and TypeScript with the same simulated child: what a program has
-//! that drives one child by itself.
+//! The official SDKs for Python and TypeScript with the same simulated child: the performance of a
+//! program that drives one child directly.
 //!
-//! They keep nothing and know one process; Plexus stores each event and decision before anybody
-//! hears of it. Each SDK is installed from its registry into a folder of its own, and one that
-//! cannot be had is told as missing.
+//! They store nothing and serve one process; Plexus stores each event and decision before it tells
+//! anybody. Each SDK is installed from its registry into its own folder, and one that cannot be
+//! installed is reported as missing.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -29,7 +29,7 @@ const TYPESCRIPT: &str = include_str!("../../rivals/agent_sdk.mjs");
 /// How long installing or running an SDK may take.
 const SDK_PATIENCE: Duration = Duration::from_secs(300);
 
-/// What each of the three plays.
+/// The load for each of the three: events of a burst, their size, and tool calls that ask.
 const EVENTS: usize = 2_000;
 const EVENT_BYTES: usize = 200;
 const ASKS: usize = 100;
@@ -113,7 +113,7 @@ async fn burst(server: &Server, session: &str) -> Result<f64> {
     }
 }
 
-/// Plays tool calls that ask, and answers each at once.
+/// Plays tool calls that ask for permission, and answers each at once.
 async fn ask(server: &Server, session: &str) -> Result<f64> {
     let asks = "tool Write {\"file_path\":\"sdk.txt\",\"content\":\"x\"}\n".repeat(ASKS);
     let started = Instant::now();
@@ -125,7 +125,7 @@ async fn ask(server: &Server, session: &str) -> Result<f64> {
     Ok(millis(started.elapsed()) / ASKS as f64)
 }
 
-/// What an SDK did, in each round.
+/// The results of an SDK, by round.
 #[derive(Clone, Default)]
 struct SdkRounds {
     events: Vec<f64>,
@@ -158,7 +158,7 @@ async fn typescript(folder: &Path, rounds: usize) -> Result<SdkRounds> {
 async fn play(program: &Path, script: &Path, home: &Path, rounds: usize) -> Result<SdkRounds> {
     let mut all = SdkRounds::default();
     let (child, output) = (home.join("claude"), home.join("output.jsonl"));
-    // The SDKs keep nothing of what the child wrote, so its stamps are read from a copy.
+    // The SDKs do not keep the child's output, so its stamps are read from a copy.
     let simulator = binary("plexus-sim", "PLEXUS_SIM_BIN")?;
     let copying =
         format!("#!/bin/sh\n'{}' \"$@\" | tee '{}'\n", simulator.display(), output.display());
@@ -180,7 +180,7 @@ async fn play(program: &Path, script: &Path, home: &Path, rounds: usize) -> Resu
     Ok(all)
 }
 
-/// Runs a program to its end and returns what it printed.
+/// Runs a program to its end and returns its output.
 async fn run(command: &mut Command) -> Result<String> {
     let shown = format!("{:?}", command.as_std().get_program());
     let ending = command.stdin(Stdio::null()).kill_on_drop(true).output();

@@ -1,9 +1,9 @@
-//! Durable events through a whole server: many children write at once, beside SQLite alone with the
-//! same rows.
+//! Durable events through a whole server: many children write at once. The rival is SQLite alone
+//! with the same rows.
 //!
-//! The children are warm before the clock starts, so that starting processes is no part of the
-//! figure. It stops when every chat has ended, and each event in between was written by a child,
-//! journaled by its shim, parsed, translated and committed with `sync = "full"`.
+//! The children are warm before the clock starts, so that the figure does not include starting
+//! processes. The clock stops when every chat has ended. Each event in between was written by a
+//! child, journaled by its shim, parsed, translated and committed with `sync = "full"`.
 
 use anyhow::Result;
 use async_trait::async_trait;

@@ -1,4 +1,4 @@
-//! What a parent that is a model reads before its first turn: the names, descriptions and input
+//! Measures what a model as parent reads before its first turn: the names, descriptions and input
 //! schemas of its tools.
 
 use anyhow::{Context as _, Result};
@@ -11,10 +11,10 @@ use crate::measure::Measure;
 use crate::server::{Server, text};
 use crate::sizes::Sizes;
 
-/// What the default list of tools may weigh, by the design.
+/// The largest default list of tools that the design allows.
 const MOST_BYTES: f64 = 12_288.0;
 
-/// How many tools it may name.
+/// The most tools that it may name.
 const MOST_TOOLS: f64 = 12.0;
 
 pub(super) struct Tools;
@@ -57,7 +57,7 @@ impl Measure for Tools {
     }
 }
 
-/// Adds up what a model reads of each tool.
+/// Adds up the bytes that a model reads of each tool.
 fn weight(tools: &[Value]) -> Result<f64> {
     let mut bytes = 0;
     for tool in tools {

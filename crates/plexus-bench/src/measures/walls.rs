@@ -1,6 +1,7 @@
-//! What a wall costs: what it adds to the start of a child, and what its proxy adds to a request.
+//! The cost of a wall: the time it adds to the start of a child, and the time its proxy adds to a
+//! request.
 //!
-//! Each pair is measured in turn in one run, so that a busy machine is busy for both.
+//! The two of each pair alternate within one run, so that a busy machine affects both.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -73,7 +74,7 @@ impl Measure for Walls {
     }
 }
 
-/// The time from the prompt to the end of a chat in a new session with this wall.
+/// Returns the time from the prompt to the end of a chat in a new session with this wall.
 async fn chat(server: &Server, confine: &str, name: &str) -> Result<f64> {
     let params = json!({
         "name": format!("{confine}-{name}"), "working_dir": server.work_dir(), "confine": confine,

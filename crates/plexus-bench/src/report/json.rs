@@ -1,4 +1,4 @@
-//! The figures as one JSON object: each key of the design with its number, and around it what
+//! The figures as one JSON object: each key of the design with its number, and the context that
 //! explains the numbers.
 
 use serde_json::{Map, Value, json};
@@ -66,7 +66,7 @@ fn unit(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!(" ({unit})") }
 }
 
-/// Three digits behind the point: more would claim a precision that no figure here has.
+/// Rounds to three decimals: more would claim a precision that no figure here has.
 fn rounded(value: f64) -> f64 {
     (value * 1e3).round() / 1e3
 }

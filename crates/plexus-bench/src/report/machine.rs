@@ -1,10 +1,10 @@
-//! The machine that the figures were taken on.
+//! The machine on which the figures were taken.
 
 use std::fs;
 
 use serde_json::{Value, json};
 
-/// Describes this machine and this build: a figure means nothing without them.
+/// Describes this machine and this build, without which a figure means nothing.
 pub(super) fn describe() -> Value {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     json!({

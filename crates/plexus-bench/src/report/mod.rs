@@ -1,5 +1,5 @@
-//! How the figures are shown: a table for people, an object for programs, and the machine they were
-//! taken on.
+//! The output of the figures: a table for people, an object for programs, and a description of the
+//! machine.
 
 pub mod json;
 mod machine;

@@ -6,7 +6,7 @@ use super::machine;
 use crate::figure::{Aim, Figure};
 use crate::measure::Outcome;
 
-/// Renders the table, in Markdown that also reads well as it is.
+/// Renders the table, in Markdown that is also readable as plain text.
 #[must_use]
 pub fn render(outcome: &Outcome) -> String {
     let mut rows = vec![
@@ -90,7 +90,7 @@ fn row(figure: &Figure) -> [String; 6] {
     ]
 }
 
-/// Shows a number with as many digits as it deserves.
+/// Shows a number with as many digits as its size justifies.
 fn number(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),

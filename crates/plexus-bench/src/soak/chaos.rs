@@ -1,4 +1,4 @@
-//! Who is killed and frozen: the server, shims, children, at moments that nobody chose.
+//! Kills and freezes the server, shims and children at random moments.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,13 +14,13 @@ use tokio::time::Instant;
 use super::dice::Dice;
 use super::site::Site;
 
-/// The longest pause between two blows.
+/// The longest pause between two kills or freezes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// The longest that a server is away: shorter than a child that asks over MCP waits for it.
+/// The longest outage of the server: shorter than a child that asks over MCP waits for it.
 const LONGEST_OUTAGE: Duration = Duration::from_secs(5);
 
-/// The longest that a shim or child is frozen.
+/// The longest freeze of a shim or child.
 const LONGEST_FREEZE: Duration = Duration::from_secs(3);
 
 /// Whether the server may be killed.
@@ -28,16 +28,16 @@ const LONGEST_FREEZE: Duration = Duration::from_secs(3);
 pub enum Server {
     /// It may.
     MayDie,
-    /// It is to live, so that it can be measured.
+    /// It must stay alive, so that it can be measured.
     Lives,
 }
 
-/// What was struck so far.
+/// How many processes were killed, stopped or frozen so far.
 #[derive(Debug, Clone, Default)]
 pub struct Blows {
     /// Kills of the server.
     pub servers: u64,
-    /// Polite stops of the server.
+    /// Graceful stops of the server.
     pub stops: u64,
     /// Kills of shims.
     pub shims: u64,
@@ -49,7 +49,7 @@ pub struct Blows {
     pub by_session: BTreeMap<String, u64>,
 }
 
-/// Deals the blows.
+/// Kills and freezes processes.
 pub struct Chaos {
     site: Arc<Site>,
     dice: Mutex<Dice>,
@@ -57,19 +57,19 @@ pub struct Chaos {
 }
 
 impl Chaos {
-    /// Nothing happens before [`rage`](Self::rage).
+    /// Prepares the chaos, which starts with [`rage`](Self::rage).
     #[must_use]
     pub fn new(site: &Arc<Site>, dice: Dice) -> Self {
         Self { site: Arc::clone(site), dice: Mutex::new(dice), blows: Mutex::default() }
     }
 
-    /// Returns what was struck so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn blows(&self) -> Blows {
         self.locked().clone()
     }
 
-    /// Strikes until then.
+    /// Kills and freezes processes until the given time.
     pub async fn rage(&self, until: Instant, server: Server) -> Result<()> {
         loop {
             let pause = self.roll(|dice| dice.time(LONGEST_PAUSE));
@@ -87,7 +87,7 @@ impl Chaos {
         }
     }
 
-    /// Stops the server and starts it again, so that the next one begins its life now.
+    /// Stops the server and starts a new one, which can then be measured from its beginning.
     pub async fn renew_server(&self) -> Result<()> {
         let mut server = self.site.server.lock().await;
         server.stop().await?;
@@ -130,7 +130,7 @@ impl Chaos {
         process::signal(victim, Signal::CONT);
     }
 
-    /// One run whose processes live, as its directory says.
+    /// Returns a random run whose processes are alive, according to its directory.
     fn one_run(&self) -> Option<Victim> {
         let mut found = Vec::new();
         for session in std::fs::read_dir(self.site.data().join("runs")).ok()?.flatten() {

@@ -1,4 +1,4 @@
-//! What a server holds: processes, descriptors, memory, files.
+//! Counts what a server holds: processes, descriptors, memory, files.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use testkit::process;
 
 use super::site::Site;
 
-/// What was there at one moment.
+/// The counts at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     /// The server's resident memory.
@@ -23,7 +23,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts now.
+    /// Counts at this moment.
     pub async fn of(site: &Site) -> Result<Self> {
         let server = site.server.lock().await;
         let pid = server.pid()?;
@@ -42,8 +42,8 @@ impl Counts {
         })
     }
 
-    /// Deletes every session, waits until nothing of them is there, and counts what is there all
-    /// the same.
+    /// Deletes every session, waits until nothing of them is left or a deadline passes, and counts
+    /// what is left.
     pub async fn after_everything(site: &Site) -> Result<Self> {
         loop {
             let page = site.call("claudecode.list", json!({"limit": 100})).await?;
@@ -52,7 +52,8 @@ impl Counts {
                 break;
             }
             for session in sessions {
-                // Deleted by a call whose answer was lost: then it is gone.
+                // A refusal is fine: an earlier call, whose answer was lost, may have deleted the
+                // session.
                 drop(site.ask("claudecode.delete", json!({"session_id": session["id"]})).await?);
             }
         }
@@ -69,7 +70,7 @@ impl Counts {
     }
 }
 
-/// How long the last ones may take to leave.
+/// How long the last processes may take to exit.
 const LEAVING: std::time::Duration = std::time::Duration::from_secs(30);
 
 fn below(root: PathBuf) -> Vec<PathBuf> {

@@ -1,19 +1,19 @@
-//! Choices that look random and can be played again from their seed.
+//! Pseudo-random choices that can be replayed from their seed.
 
 use std::time::Duration;
 
-/// A source of choices (SplitMix64: small, and good enough to choose with).
+/// A source of choices (SplitMix64: small, and good enough for this).
 #[derive(Debug, Clone)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// Begins from a seed.
+    /// Starts from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Returns dice of their own, for another task.
+    /// Returns separate dice, for another task.
     pub fn split(&mut self) -> Self {
         Self(self.next())
     }
@@ -23,12 +23,12 @@ impl Dice {
         self.next() % bound.max(1)
     }
 
-    /// Says yes so many times in a hundred.
+    /// Returns `true` in `share` of a hundred cases.
     pub fn percent(&mut self, share: u64) -> bool {
         self.below(100) < share
     }
 
-    /// Returns a time up to `longest`.
+    /// Returns a random time up to `longest`.
     pub fn time(&mut self, longest: Duration) -> Duration {
         Duration::from_millis(self.below(u64::try_from(longest.as_millis()).unwrap_or(u64::MAX)))
     }

@@ -1,5 +1,4 @@
-//! Those who come beside the workers: readers that are slow, readers that never read, and clients
-//! that misbehave.
+//! Clients besides the workers: slow readers, readers that never read, and clients that misbehave.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +15,13 @@ use super::site::Site;
 /// How many of each kind.
 const OF_EACH: usize = 4;
 
-/// How long a guest stays at most before it hangs up and comes again.
+/// The longest visit of a guest before it disconnects and comes again.
 const VISIT: Duration = Duration::from_secs(20);
 
 /// The pause of a slow reader between two small reads.
 const SLOW: Duration = Duration::from_millis(300);
 
-/// Invites all of them. Each task returns how often it came.
+/// Starts all of them. Each task returns how often it connected.
 pub fn all(site: &Arc<Site>, dice: &mut Dice, home: &CancellationToken) -> Vec<JoinHandle<u64>> {
     let kinds = [Kind::Slow, Kind::Deaf, Kind::Rude];
     let guests = kinds.into_iter().flat_map(|kind| std::iter::repeat_n(kind, OF_EACH));
@@ -35,9 +34,9 @@ pub fn all(site: &Arc<Site>, dice: &mut Dice, home: &CancellationToken) -> Vec<J
 enum Kind {
     /// Reads the stream of all events, a few bytes at a time.
     Slow,
-    /// Opens it and never reads.
+    /// Opens that stream and never reads.
     Deaf,
-    /// Sends what no client should.
+    /// Sends malformed requests.
     Rude,
 }
 
@@ -45,7 +44,7 @@ async fn come_and_go(kind: Kind, site: Arc<Site>, mut dice: Dice, home: Cancella
     let mut visits = 0;
     while !home.is_cancelled() {
         let visit = async {
-            // A server that is away, or hangs up on us, is what guests have to expect.
+            // Guests must expect that the server is away or disconnects them.
             let _over = match kind {
                 Kind::Slow => read_slowly(&site, SLOW).await,
                 Kind::Deaf => read_slowly(&site, VISIT).await,
@@ -96,13 +95,13 @@ async fn misbehave(site: &Site, dice: &mut Dice) -> std::io::Result<()> {
     };
     let token = if dice.percent(50) { site.token() } else { "plx_of_somebody_else" };
     let request = match dice.below(4) {
-        // Promises more than it sends, and hangs up.
+        // Announces more than it sends, and disconnects.
         0 => format!(
             "POST /rpc HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Length: 99999\r\n\r\n{body}"
         ),
         // Is not HTTP at all.
         1 => format!("\u{1}\u{2}{body}\r\n\r\n"),
-        // Never ends its head.
+        // Never ends its headers.
         2 => format!("GET /mcp HTTP/1.1\r\nHost: {host}\r\nX-Long: {}", "x".repeat(4_000)),
         _ => format!(
             "POST /rpc HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",

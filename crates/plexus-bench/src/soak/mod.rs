@@ -1,18 +1,16 @@
-//! The soak: many children at work for a long time while processes are killed, readers are slow and
-//! clients misbehave; nothing may be lost, run twice, or be left behind, and one server may not
+//! The soak: many children work for a long time while processes are killed, readers are slow and
+//! clients misbehave. Nothing may be lost, run twice or be left behind, and one server may not
 //! grow.
 //!
 //! In reading order:
 //! - this file: the two halves of a soak, and what is counted between them;
-//! - [`site`]: the server, where it works, and a caller that asks again until it is answered;
-//! - [`worker`]: one session at work, and what it holds the server to;
-//! - [`chaos`]: who is killed and frozen; [`guests`]: slow readers and bad clients;
-//! - [`counts`]: processes, descriptors, memory and files; [`dice`]: choices that can be played
-//!   again.
+//! - [`site`]: the server, its directories, and a client that retries until it gets an answer;
+//! - [`worker`]: one session at work, and the promises it checks;
+//! - [`chaos`]: kills and freezes processes; [`guests`]: slow readers and bad clients;
+//! - [`counts`]: processes, descriptors, memory and files; [`dice`]: choices that can be replayed.
 //!
-//! In the first half the server is killed again and again. In the second half one and the same
-//! server lives, so that what it grows by can be measured: at rest after a tenth of that half, and
-//! at rest at its end.
+//! In the first half the server is killed repeatedly. In the second half the same server stays
+//! alive, so that its growth can be measured: idle after a tenth of that half, and idle at its end.
 
 pub mod chaos;
 pub mod counts;
@@ -36,50 +34,51 @@ use self::dice::Dice;
 use self::site::Site;
 use self::worker::{Tally, Worker};
 
-/// What memory may grow by between the two looks at one server, as a share of the first, in
-/// percent: what an allocator keeps after a burst.
+/// How much memory may grow between the two measurements of one server, in percent of the first: an
+/// allocator keeps some after a burst.
 const GROWTH_PERCENT: u64 = 50;
 
-/// And beside that: the caches of the store's connections fill once, up to their own bounds.
+/// Further growth that is allowed: the caches of the store's connections fill once, up to their own
+/// bounds.
 const GROWTH_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Descriptors that may come and go between two looks: the caller's own connections, and a reader's
-/// of the store.
+/// How many descriptors may differ between two measurements: the client's own connections, and a
+/// reader's connection to the store.
 const SPARE_DESCRIPTORS: usize = 24;
 
-/// How a soak is played.
+/// The parameters of a soak.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// How long.
     pub time: Duration,
     /// How many sessions are at work.
     pub children: usize,
-    /// What the choices are made from.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
-/// What a soak has seen.
+/// The results of a soak.
 #[derive(Debug)]
 pub struct Report {
-    /// How it was played.
+    /// The parameters it ran with.
     pub options: Options,
-    /// What the workers have done together.
+    /// The counts of all workers together.
     pub tally: Tally,
-    /// What was struck.
+    /// The kills, stops and freezes.
     pub blows: chaos::Blows,
-    /// What guests have done.
+    /// How often guests connected.
     pub guests: u64,
-    /// At rest, early in the life of the last server.
+    /// Counts of the last server, idle, early in its life.
     pub early: Counts,
-    /// At rest, at its end.
+    /// Counts of the last server, idle, at its end.
     pub late: Counts,
-    /// After every session was deleted.
+    /// Counts after every session was deleted.
     pub left: Counts,
-    /// What should not be; empty when all is well.
+    /// The violations found; empty when all is well.
     pub wrong: Vec<String>,
 }
 
-/// Plays a soak.
+/// Runs a soak.
 pub async fn run(options: &Options) -> Result<Report> {
     let mut dice = Dice::new(options.seed);
     let site = Arc::new(Site::start().await?);
@@ -122,7 +121,7 @@ pub async fn run(options: &Options) -> Result<Report> {
     })
 }
 
-/// Has everybody work for so long, then finish the chat that is under way.
+/// Lets all workers work for the given time, then finish the chat under way.
 async fn work(
     workers: Vec<Worker>,
     time: Duration,
@@ -172,7 +171,7 @@ fn judge(early: &Counts, late: &Counts, left: &Counts) -> Vec<String> {
     wrong
 }
 
-/// Those who come uninvited, until they are sent home.
+/// The guests, until they are told to stop.
 struct Guests {
     home: CancellationToken,
     tasks: Vec<tokio::task::JoinHandle<u64>>,

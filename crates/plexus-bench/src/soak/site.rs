@@ -1,4 +1,4 @@
-//! The server of a soak, where it works, and a caller that asks again until it is answered.
+//! The server of a soak, its directories, and a client that retries until it gets an answer.
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -11,18 +11,18 @@ use testkit::server::{RpcError, ServerOptions, TestServer};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// How long a call may go unanswered: longer than a server is ever away.
+/// How long a call may go unanswered: longer than any outage of the server.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// How long one try may take: a long poll fits, and a frozen server is asked again.
+/// The timeout of one attempt: long enough for a long poll, short enough to retry a frozen server.
 const ONE_TRY: Duration = Duration::from_secs(20);
 
-/// The pause between two tries.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A server that may be away for a while, at an address that stays.
+/// A server that may be away for a while, at a fixed address.
 pub struct Site {
-    /// Held by whoever kills and starts it.
+    /// Locked while the server is killed or started.
     pub server: Mutex<TestServer>,
     url: String,
     token: String,
@@ -63,42 +63,42 @@ impl Site {
         })
     }
 
-    /// Where the server listens.
+    /// Returns where the server listens.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The operator's token.
+    /// Returns the operator's token.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.token
     }
 
-    /// The data directory.
+    /// Returns the data directory.
     #[must_use]
     pub fn data(&self) -> PathBuf {
         self.data.clone()
     }
 
-    /// A file or folder beside the data, by its name.
+    /// Returns the path of a file or folder beside the data, by its name.
     #[must_use]
     pub fn beside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// What every child of this site carries in its environment.
+    /// Returns a text that every child of this site has in its environment.
     #[must_use]
     pub fn marker(&self) -> String {
         self.folder.path().display().to_string()
     }
 
-    /// Calls until there is an answer that is no refusal.
+    /// Retries a call until it is answered, and fails on a refusal.
     pub async fn call(&self, method: &str, params: Value) -> Result<Value> {
         self.ask(method, params).await?.with_context(|| format!("could not call {method}"))
     }
 
-    /// Calls until there is an answer. `busy` and `unavailable` are no answers.
+    /// Retries a call until it is answered. `busy` and `unavailable` do not count as answers.
     pub async fn ask(&self, method: &str, params: Value) -> Result<Result<Value, RpcError>> {
         let deadline = Instant::now() + PATIENCE;
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
@@ -129,7 +129,7 @@ impl Site {
         Ok(request.send().await?.json().await?)
     }
 
-    /// Looks until something is true.
+    /// Polls until a condition is true.
     pub async fn wait_for<F>(&self, what: &str, mut look: impl FnMut() -> F) -> Result<()>
     where
         F: Future<Output = Result<bool>>,

@@ -1,5 +1,5 @@
-//! One session at work: starts chats, reads what they say, answers what they ask, and holds the
-//! server to its promises while it does.
+//! One session at work: it starts chats, reads their events, answers their questions, and checks
+//! the server's promises meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,20 +13,20 @@ use super::chaos::Blows;
 use super::dice::Dice;
 use super::site::Site;
 
-/// How long one look for news may wait.
+/// How long one poll may wait.
 const POLL_MS: u64 = 2_000;
 
-/// How long one chat may take: deadlines of questions are farther away.
+/// How long one chat may take: shorter than the deadlines of questions.
 const CHAT_PATIENCE: std::time::Duration = std::time::Duration::from_secs(300);
 
-/// How a session asks.
+/// The channel on which a session asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Channel {
     Control,
     Mcp,
 }
 
-/// What a worker has counted.
+/// The counts of a worker.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     chats: BTreeMap<String, u64>,
@@ -36,7 +36,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds what another has counted.
+    /// Adds the counts of another.
     pub fn add(&mut self, other: &Self) {
         for (status, count) in &other.chats {
             *self.chats.entry(status.clone()).or_default() += count;
@@ -47,7 +47,7 @@ impl Tally {
     }
 }
 
-/// One session and what was seen of it.
+/// One session and what the worker has seen of it.
 pub struct Worker {
     site: Arc<Site>,
     dice: Dice,
@@ -57,16 +57,16 @@ pub struct Worker {
     /// The number of the next chat.
     next: u64,
     cursor: Option<String>,
-    /// Where the reader stands: chat, and the number of the event to come.
+    /// The position of the reader: the chat, and the number of the next event.
     position: (u64, u64),
-    /// Acknowledged answers: what was allowed, by approval.
+    /// Acknowledged answers: whether each approval was allowed.
     answered: BTreeMap<String, bool>,
     /// Chats whose own script made them fail.
     failed_by_script: u64,
     tally: Tally,
 }
 
-/// What a chat does, and so what may come of it.
+/// The script of a chat, and therefore its possible outcomes.
 struct Plan {
     prompt: String,
     cancel: bool,
@@ -111,7 +111,7 @@ impl Worker {
         &self.name
     }
 
-    /// Plays chats until then, and the last one to its end.
+    /// Plays chats until the given time, and the last one to its end.
     pub async fn work(mut self, until: Instant) -> Result<Self> {
         while Instant::now() < until {
             let plan = self.plan();
@@ -183,7 +183,7 @@ impl Worker {
             }
             if plan.cancel && !cancelled && Instant::now() > cancel_at {
                 cancelled = true;
-                // A conflict says that it has ended by itself.
+                // A conflict means that the chat has already ended.
                 drop(self.site.ask("claudecode.cancel", json!({"session_id": self.id})).await?);
             }
             let status = page["status"].as_str().unwrap_or_default();
@@ -204,8 +204,7 @@ impl Worker {
         }
     }
 
-    /// Reads on by handing the cursor back, and checks that nothing is skipped and nothing comes
-    /// twice.
+    /// Reads on from the last cursor, and checks that no event is skipped or repeated.
     async fn read(&mut self) -> Result<Value> {
         let mut params = json!({"session_id": self.id, "limit": 50, "wait_ms": POLL_MS});
         match &self.cursor {
@@ -247,7 +246,7 @@ impl Worker {
                 self.tally.answers += 1;
                 Ok(())
             }
-            // Its child is gone, and the question with it.
+            // The child is gone, and its question with it.
             Err(error)
                 if error.kind() == "conflict"
                     && error.data["standing"]["status"] == "cancelled" =>
@@ -258,7 +257,7 @@ impl Worker {
         }
     }
 
-    /// Shows that the session goes on, and compares everything with everything.
+    /// Proves that the session still works, and compares all records with each other.
     pub async fn finish(mut self, blows: &Blows) -> Result<Tally> {
         let last =
             Plan { prompt: "sim:\nsay farewell".to_owned(), cancel: false, ends_badly: false };
@@ -270,7 +269,7 @@ impl Worker {
         );
         let struck = blows.by_session.get(&self.id).copied().unwrap_or(0);
         let failed = self.tally.chats.get("failed").copied().unwrap_or(0);
-        // Over MCP a CLI that starts while no server is there leaves by itself.
+        // Over MCP, a CLI that starts while the server is away exits by itself.
         let excused = struck + self.failed_by_script;
         ensure!(
             failed <= excused || self.channel == Channel::Mcp,

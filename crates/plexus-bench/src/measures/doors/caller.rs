@@ -1,4 +1,4 @@
-//! One caller at one door, with a connection of its own.
+//! One caller at one door, with its own connection.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use futures::{SinkExt as _, StreamExt as _};
@@ -32,15 +32,15 @@ impl Way {
     }
 }
 
-/// Answers shorter than this are looked into; a page of events is not, so that the callers do not
+/// Answers shorter than this are checked; a page of events is not, so that the callers do not
 /// measure themselves.
 const LOOK_INTO_BYTES: usize = 4_096;
 
-/// A caller that is connected.
+/// A connected caller.
 pub(in crate::measures) enum Caller {
-    /// By HTTP, with the session of MCP where it has one.
+    /// Over HTTP, with its MCP session if it has one.
     Http { http: reqwest::Client, way: Way, url: String, token: String, session: Option<String> },
-    /// By WebSocket.
+    /// Over a WebSocket.
     Socket(Box<WebSocketStream<MaybeTlsStream<TcpStream>>>),
 }
 
@@ -104,7 +104,7 @@ impl Caller {
         Ok(answer)
     }
 
-    /// Lists the tools that a client of MCP sees. `query` is that of the address.
+    /// Lists the tools that an MCP client sees. `query` is the query of the URL.
     pub(in crate::measures) async fn tools(&self, query: &str) -> Result<Vec<Value>> {
         let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
         let (answer, _) = self.post(&list, query).await?;
@@ -116,7 +116,7 @@ impl Caller {
         Ok(tools.context("no list of tools")?.clone())
     }
 
-    /// Begins a session of MCP.
+    /// Starts an MCP session.
     async fn begin(&mut self) -> Result<()> {
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "0"}});
         let (_, begun) = self

@@ -1,9 +1,9 @@
-//! What a real call costs at each door: `poll` of a page of 100 events, and `respond` to a
-//! permission request that waits, beside a bare axum handler that says the same words.
+//! Measures a real call at each door: `poll` of a page of 100 events, and `respond` to a waiting
+//! permission request. The rival is a bare axum handler with the same answers.
 //!
-//! Callers and server share the machine, so the ratios say more than the figures. `respond` decides
-//! for good, so each round first has as many requests asked as it answers; whoever asked must have
-//! the answer at the end.
+//! Callers and server share the machine, so the ratios say more than the figures. `respond` can
+//! decide a request only once, so each round first makes as many requests as it answers; each asker
+//! must have its answer at the end.
 
 pub(super) mod caller;
 mod rival;
@@ -23,16 +23,16 @@ use crate::server::{Server, text};
 use crate::sizes::Sizes;
 use crate::stats::{millis, percentile, rate};
 
-/// Callers at once, each with one call under way: enough to keep two cores busy.
+/// Concurrent callers, each with one call at a time: enough to keep two cores busy.
 const CALLERS: usize = 16;
 
-/// Events in the page that is polled, and how long the text of each is.
+/// Events in the polled page, and the length of the text of each.
 const PAGE: usize = 100;
 const TEXT_BYTES: usize = 200;
 
 pub(super) struct Doors;
 
-/// The figures, by the door: calls in a second of `poll` and of `respond`.
+/// The figures by door: calls of `poll` and of `respond` in a second.
 const KEYS: [(Way, &str, &str); 3] = [
     (Way::Post, "poll_post_per_s", "respond_post_per_s"),
     (Way::Socket, "poll_socket_per_s", "respond_socket_per_s"),
@@ -104,7 +104,7 @@ impl Measure for Doors {
     }
 }
 
-/// What the rounds of one door gave.
+/// The results of the rounds of one door.
 #[derive(Default)]
 struct Taken {
     rates: Vec<f64>,
@@ -125,8 +125,7 @@ impl Taken {
     }
 }
 
-/// Makes all calls, shared among the callers, and returns how long it took and how long each call
-/// did.
+/// Makes all calls, shared among the callers, and returns the total time and the time of each call.
 async fn drive(
     server: &Server,
     rival: &Rival,
@@ -158,18 +157,18 @@ async fn drive(
     Ok((started.elapsed(), each))
 }
 
-/// Sessions whose children somebody else runs: they ask over `permit`.
+/// Sessions without a child of the server: they ask over `permit`.
 struct Asker {
     children: Vec<(String, String)>,
 }
 
-/// Requests that wait, and those who asked.
+/// Waiting requests, and the tasks that made them.
 struct Asked {
     answers: Vec<Value>,
     waiting: Vec<tokio::task::JoinHandle<Result<String>>>,
 }
 
-/// Requests of one session at a time; fewer than it may have.
+/// Concurrent requests of one session; below the limit of a session.
 const EACH_ASKS: usize = 100;
 
 /// Sessions that ask.

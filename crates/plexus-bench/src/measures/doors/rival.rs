@@ -1,4 +1,4 @@
-//! The bare handler: axum alone, which says what `poll` and `respond` say without looking anything
+//! The bare handler: axum alone, which answers like `poll` and `respond` without looking anything
 //! up.
 
 use anyhow::Result;
@@ -17,7 +17,7 @@ pub(super) struct Rival {
 }
 
 impl Rival {
-    /// Serves `page` for polls.
+    /// Starts a server that answers polls with `page`.
     pub(super) async fn start(page: &Value) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?.to_string();
@@ -28,7 +28,7 @@ impl Rival {
         let routes = Router::new()
             .route("/claudecode.poll", say(page.to_string()))
             .route("/loopback.respond", say(json!({"type": "ok", "approval_id": "0"}).to_string()));
-        // A listener that cannot set the option serves all the same, only slower.
+        // A listener that cannot set the option still serves, only slower.
         let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
         let serving = tokio::spawn(async move {
             let ended: std::io::Result<()> = axum::serve(listener, routes).await;

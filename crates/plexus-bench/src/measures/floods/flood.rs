@@ -1,4 +1,4 @@
-//! The floods: each opens as many of one thing as it is told to, once, and holds what it was given.
+//! The floods: each opens a given number of one resource, once, and holds what the server granted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,16 +17,16 @@ use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 use super::Site;
 use crate::server::{PATIENCE, Server};
 
-/// Connections that are opened at the same time; what is held is more.
+/// Concurrent attempts to connect; more connections than this are held.
 const ABREAST: usize = 64;
 
-/// Calls on one socket of the flood of waits: what one socket may have.
+/// Calls on one socket of the flood of waits: the limit of one socket.
 const WAITS_PER_SOCKET: usize = 256;
 
-/// Bytes that show that a large event of a stream arrives: more than all its small ones.
+/// Bytes that prove that a large event of a stream is arriving: more than all small ones together.
 const SEEN_BYTES: usize = 8 * 1024;
 
-/// What is flooded.
+/// The resource that is flooded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// WebSockets of one parent.
@@ -37,7 +37,7 @@ pub(super) enum Kind {
     Unread,
     /// MCP sessions of one parent.
     McpSessions,
-    /// Long calls of one parent, all of which every commit wakes.
+    /// Long calls of one parent; every commit wakes all of them.
     Waits,
 }
 
@@ -53,7 +53,7 @@ impl Kind {
     }
 }
 
-/// A flood under way. What it was given is held until it is stopped.
+/// A flood under way. It holds what the server granted until it is stopped.
 pub(super) struct Flood {
     tasks: JoinSet<()>,
     admitted: Arc<AtomicUsize>,
@@ -61,7 +61,7 @@ pub(super) struct Flood {
 
 impl Flood {
     /// Starts a flood of `count` and returns when the server has admitted or refused all of it, so
-    /// that what is measured next is the cost of holding the flood.
+    /// that the next measurement shows the cost of holding the flood.
     pub(super) async fn start(
         kind: Kind,
         server: &Server,
@@ -88,8 +88,7 @@ impl Flood {
             let flooder = flooder.clone();
             let each = per_try.min(count - begun * per_try);
             tasks.spawn(async move {
-                // Whatever becomes of one is the flood's own affair: the server is what is
-                // measured.
+                // The outcome of one attempt does not matter: only the server is measured.
                 let _refused = flooder.one(kind, each).await;
             });
             wait_until(&tried, (begun + 1).saturating_sub(ABREAST)).await?;
@@ -98,7 +97,7 @@ impl Flood {
         Ok(Self { tasks, admitted })
     }
 
-    /// Ends it, and returns how many of what it tried it was given.
+    /// Ends the flood, and returns how many of its attempts were granted.
     #[expect(clippy::cast_precision_loss, reason = "a count of connections")]
     pub(super) async fn stop(mut self) -> f64 {
         self.tasks.shutdown().await;
@@ -122,7 +121,7 @@ struct Flooder {
     address: String,
     token: String,
     session: String,
-    /// One for all: building one takes longer than a request.
+    /// Shared by all attempts: building a client takes longer than a request.
     client: reqwest::Client,
     admitted: Arc<AtomicUsize>,
     tried: Arc<AtomicUsize>,
@@ -132,7 +131,7 @@ type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
 impl Flooder {
     async fn one(&self, kind: Kind, each: usize) -> Result<()> {
-        // Counted as tried however it ends, so that the flood goes on.
+        // The attempt counts however it ends, so that the flood goes on.
         let tried = Tried(&self.tried);
         match kind {
             Kind::Sockets => {
@@ -168,7 +167,8 @@ impl Flooder {
                     socket.send(self.call(id, "claudecode.wait", &wait)).await?;
                 }
                 self.given(each, tried);
-                // Whoever was answered asks again: as many wait at any time.
+                // Each answered call is made again, so that the number of waiting calls stays the
+                // same.
                 while let Some(Ok(message)) = socket.next().await {
                     if let Message::Text(text) = message {
                         let answer: Value = serde_json::from_str(&text)?;
@@ -214,8 +214,8 @@ impl Flooder {
     }
 }
 
-/// Waits until a large event of a stream has begun to arrive, or its refusal has. What arrived is
-/// looked at and not read. Returns `false` for a refusal.
+/// Waits until a large event of a stream, or its refusal, begins to arrive. The bytes are peeked at
+/// and stay unread. Returns `false` for a refusal.
 async fn begins(socket: &Socket) -> Result<bool> {
     let MaybeTlsStream::Plain(stream) = socket.get_ref() else { bail!("a socket with TLS") };
     let mut seen = vec![0; SEEN_BYTES];
@@ -231,7 +231,7 @@ async fn begins(socket: &Socket) -> Result<bool> {
     }
 }
 
-/// Counts one try when it is dropped.
+/// Counts one attempt when it is dropped.
 struct Tried<'a>(&'a AtomicUsize);
 
 impl Drop for Tried<'_> {

@@ -1,8 +1,8 @@
-//! The operator's `respond` while one caller, or somebody without a token, floods the server.
+//! The operator's `respond` while one caller, or a client without a token, floods the server.
 //!
 //! Each flood is bounded in count and goes to the measure's own server on loopback. The clock is
-//! that of `answer`: from `loopback.respond` being sent until the child has the answer. Floods and
-//! server share the machine, so the quiet figure beside each says what is left.
+//! that of `answer`: from sending `loopback.respond` until the child has the answer. Floods and
+//! server share the machine, so each figure comes with one taken without a flood.
 
 mod flood;
 
@@ -48,7 +48,7 @@ impl Measure for Floods {
 
     async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
         for (kind, key) in KEYS {
-            // A server of its own for each: what one flood leaves in memory is not the next one's.
+            // Each flood has its own server, so that the memory of one does not count for the next.
             let server = Server::start(&[]).await?;
             let site = Site::prepare(&server, sizes).await?;
             let quiet = Taken::measure(&server, &site, "quiet", sizes).await?;
@@ -76,7 +76,7 @@ impl Measure for Floods {
     }
 }
 
-/// What a flood needs: a parent with a token, and a session below it whose events are large.
+/// The setup of a flood: a parent with a token, and a child session with large events.
 struct Site {
     parent: String,
     session: String,
@@ -97,7 +97,7 @@ impl Site {
     }
 }
 
-/// What one measuring gave.
+/// The results of one measurement.
 struct Taken {
     respond_p99: f64,
     poll_p99: f64,
