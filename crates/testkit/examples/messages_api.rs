@@ -2,8 +2,8 @@
 //! stopped.
 //!
 //! `cargo run -p testkit --example messages_api`, then start the CLI with `ANTHROPIC_BASE_URL` set
-//! to that address. What the prompt may say is in `testkit::messages_api::script`. With `-v` each
-//! request is printed as one line of JSON.
+//! to that address. `testkit::messages_api::script` describes what the prompt may contain. With
+//! `-v` each request is printed as one line of JSON.
 
 use testkit::messages_api::MessagesApi;
 

@@ -1,15 +1,15 @@
-//! Recorded lines with pieces changed, for property tests of parsers.
+//! Recorded lines with random edits, for property tests of parsers.
 
 use proptest::prelude::*;
 
-/// A word that is put into lines, and that no error says by itself.
+/// A word that edits put into lines. No error contains it unless it repeats the line.
 pub const SECRET: &str = "hunter2";
 
-/// Longer lines are left out: they are many times slower to change and show nothing more.
+/// Longer lines are left out: editing them takes many times longer and finds nothing more.
 const MAX_LINE_BYTES: usize = 5_000;
 
-/// Returns lines of these in which bytes were changed, removed and added, [`SECRET`] was put in, or
-/// the end was cut off.
+/// Returns some of these lines with bytes changed, removed and added, [`SECRET`] inserted, or the
+/// end cut off.
 pub fn edited(lines: impl IntoIterator<Item = String>) -> impl Strategy<Value = Vec<u8>> {
     let short = lines.into_iter().filter(|line| line.len() < MAX_LINE_BYTES);
     let lines: Vec<String> = short.collect();

@@ -1,25 +1,25 @@
 //! Moves a whole test program into a network that has only loopback.
 //!
 //! The real CLI must never reach a real host, whatever it decides to do. A program that calls
-//! [`enter_or_explain`] first thing in `main` is started again, once, inside a network namespace of
-//! its own; what it starts (stand-ins, servers, the CLI) shares that namespace. A namespace needs
-//! root or unprivileged user namespaces; where neither is had, the caller is told why.
+//! [`enter_or_explain`] at the start of `main` is restarted, once, inside its own network
+//! namespace. Its children (stand-ins, servers, the CLI) share that namespace. A namespace needs
+//! root or unprivileged user namespaces; without them, the caller learns why it has none.
 
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// Set in the program that was started again, so that it does not do so for ever.
+/// Set in the restarted program, so that it does not restart again.
 const INSIDE: &str = "PLEXUS_TEST_NETNS";
 
-/// Brings loopback up, then becomes the program that it is given.
+/// Brings loopback up, then executes the given program.
 const ENTER: &str = r#"ip link set lo up && exec "$@""#;
 
-/// Returns once this program runs in a network namespace that has only loopback; else says why it
-/// cannot.
+/// Returns once this program runs in a network namespace that has only loopback; otherwise returns
+/// why it cannot.
 ///
-/// The first call replaces the process by itself, with the same arguments and environment, inside
-/// the namespace. Call it at the start of `main`, before threads, files and children exist.
+/// The first call re-executes this program, with the same arguments and environment, inside the
+/// namespace. Call it at the start of `main`, before threads, files and children exist.
 pub fn enter_or_explain() -> Result<(), String> {
     if std::env::var_os(INSIDE).is_some() {
         return only_loopback();
@@ -37,7 +37,7 @@ pub fn enter_or_explain() -> Result<(), String> {
     Err(format!("unshare could not be started: {error}"))
 }
 
-/// Tries which form of `unshare` is permitted here: plain for root, with a user namespace for
+/// Finds out which form of `unshare` is permitted here: plain for root, with a user namespace for
 /// everybody else.
 fn allowed_flags() -> Result<&'static [&'static str], String> {
     let forms: [&[&str]; 2] = [&["-n"], &["-rn"]];
@@ -62,7 +62,7 @@ fn allowed_flags() -> Result<&'static [&'static str], String> {
     Err(format!("no network namespace can be made here ({})", reasons.join("; ")))
 }
 
-/// Looks at the interfaces instead of trusting the variable alone: somebody may have exported it.
+/// Checks the interfaces instead of trusting the variable alone, which somebody may have exported.
 fn only_loopback() -> Result<(), String> {
     let table = std::fs::read_to_string("/proc/net/dev")
         .map_err(|error| format!("/proc/net/dev: {error}"))?;
@@ -81,7 +81,7 @@ fn interfaces(table: &str) -> impl Iterator<Item = &str> {
     table.lines().filter_map(|line| line.split_once(':').map(|(name, _)| name.trim()))
 }
 
-/// Tells whether this program was started again by [`enter_or_explain`].
+/// Tells whether [`enter_or_explain`] restarted this program.
 #[must_use]
 pub fn is_inside() -> bool {
     std::env::var_os(INSIDE).as_deref() == Some(OsStr::new("1"))

@@ -2,7 +2,7 @@
 //!
 //! It offers `loopback_permit` and answers each call as the test decides, with one text block of
 //! bare JSON, which is the only form that every version of the CLI accepts. It is written by hand
-//! because a test double should show the wire.
+//! because a test double should show the wire format.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -35,20 +35,20 @@ pub struct PermitCall {
     pub input: Value,
     /// The tool use in the conversation.
     pub tool_use_id: String,
-    /// The arguments as they came.
+    /// The arguments as received.
     pub arguments: Value,
 }
 
-/// What the tool answers.
+/// The answer of the tool.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PermitAnswer {
     /// Runs the tool with this input.
     Allow(Value),
     /// Refuses; the model reads the message.
     Deny(String),
-    /// This text as it is, right or wrong.
+    /// Answers with this text unchanged, right or wrong.
     Text(String),
-    /// Never answers: the child stands still.
+    /// Never answers: the child waits.
     Never,
 }
 
@@ -69,7 +69,7 @@ struct Inner {
 }
 
 impl PermitServer {
-    /// Starts a server whose answers are given by `decide`.
+    /// Starts a server that answers as `decide` says.
     pub async fn start<F>(decide: impl Fn(PermitCall) -> F + Send + Sync + 'static) -> Result<Self>
     where
         F: Future<Output = PermitAnswer> + Send + 'static,
@@ -79,17 +79,17 @@ impl PermitServer {
             .context("could not listen for the permit server")?;
         let address = listener.local_addr()?;
         let listener = listener.tap_io(|stream| {
-            // A socket that is gone already needs no option.
+            // It fails only when the socket is already closed.
             let _gone = stream.set_nodelay(true);
         });
         let shared = Arc::new(Inner {
             calls: Mutex::default(),
             decide: Box::new(move |call| Box::pin(decide(call))),
         });
-        // GET is answered 405 by the router, which the CLI takes as "no stream from the server".
+        // The router answers GET with 405, which the CLI takes as "no stream from the server".
         let router = Router::new().route("/mcp", post(message)).with_state(Arc::clone(&shared));
         let task = tokio::spawn(async move {
-            // Accept errors are retried inside, so this ends only with the task.
+            // axum retries accept errors, so this ends only with the task.
             let _never = axum::serve(listener, router).await;
         });
         Ok(Self { address, shared, task })

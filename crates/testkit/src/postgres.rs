@@ -1,8 +1,8 @@
-//! A throw-away PostgreSQL: made for a test program, on a free port, gone afterwards however the
-//! program ends.
+//! A temporary PostgreSQL: created for a test program, on a free port, and removed afterwards
+//! however the program ends.
 //!
-//! The cluster is Debian's package (or whatever `PATH` holds), with `fsync` on and passwords
-//! required, as it would be in earnest. It refuses to run as root, so root starts it as another
+//! The cluster uses Debian's package (or the programs in `PATH`), with `fsync` on and passwords
+//! required, as in production. PostgreSQL refuses to run as root, so root starts it as another
 //! user. A small shell waits for the end of the test program and then removes everything, also
 //! after a panic, a `SIGKILL`, or for a cluster that lives in a static.
 
@@ -22,23 +22,23 @@ use tempfile::TempDir;
 
 use crate::process;
 
-/// Set to `1` where a missing PostgreSQL may not pass for success.
+/// Set to `1` where a missing PostgreSQL must not count as success.
 pub const REQUIRED: &str = "PLEXUS_REQUIRE_POSTGRES";
 
-/// How long a cluster may take to be made or to start, on a loaded machine.
+/// How long a cluster may take to be created or to start, on a loaded machine.
 const START_DEADLINE: Duration = Duration::from_secs(120);
 
-/// How many ports are tried: another program may take one between our look and the start.
+/// How many ports are tried: another program may take one between our check and the start.
 const PORT_ATTEMPTS: u32 = 20;
 
-/// Where ports are drawn: below those that the kernel gives to outgoing connections, so that a
-/// restart finds its own one free.
+/// The range of ports: below those that the kernel gives to outgoing connections, so that after a
+/// restart the same port is free.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
 /// The role that owns everything in the cluster.
 const ROLE: &str = "plexus";
 
-/// Waits until its stdin ends, which is when the test program drops it or dies; then ends the
+/// Waits until its stdin ends, which happens when the test program drops it or dies; then ends the
 /// cluster and removes the folder.
 const JANITOR: &str = r#"
 cat >/dev/null
@@ -50,11 +50,11 @@ rm -rf "$1"
 /// How a cluster is started; the default is right for one machine.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
-    /// The address it listens on, beside which every other one is refused.
+    /// The only address it listens on.
     pub listen: Ipv4Addr,
     /// Settings in the notation of `postgresql.conf`, such as `max_connections=20`.
     pub settings: Vec<String>,
-    /// What it proves with who it is, over TLS; without it, it speaks none.
+    /// The certificate for TLS; without one, the server does not offer TLS.
     pub tls: Option<Tls>,
 }
 
@@ -73,8 +73,8 @@ impl Default for PostgresOptions {
     }
 }
 
-/// A running cluster, or one that was killed and waits to be started again. Dropping it ends it and
-/// removes its data.
+/// A running cluster, or one that was killed and can be restarted. Dropping it ends it and removes
+/// its data.
 #[derive(Debug)]
 pub struct Postgres {
     folder: PathBuf,
@@ -88,7 +88,7 @@ pub struct Postgres {
     janitor: Option<Child>,
 }
 
-/// Whom the cluster runs as, when we are root.
+/// The user that runs the cluster, when we are root.
 #[derive(Debug, Clone, Copy)]
 struct User {
     uid: u32,
@@ -96,7 +96,7 @@ struct User {
 }
 
 /// Returns the cluster that all tests of this program share, each with
-/// [`Postgres::fresh_database`]; nothing, after a word about it, where PostgreSQL is not installed.
+/// [`Postgres::fresh_database`]. Where PostgreSQL is not installed, prints that and returns `None`.
 ///
 /// # Panics
 ///
@@ -110,8 +110,7 @@ pub fn shared() -> Option<&'static Postgres> {
     shared
 }
 
-/// Returns a cluster of the caller's own, to be killed and started again; otherwise like
-/// [`shared`].
+/// Returns a separate cluster that the caller may kill and restart; otherwise like [`shared`].
 ///
 /// # Panics
 ///
@@ -120,7 +119,7 @@ pub fn own() -> Option<Postgres> {
     own_with(PostgresOptions::default())
 }
 
-/// The same as [`own`], started in another way.
+/// The same as [`own`], with other options.
 ///
 /// # Panics
 ///
@@ -136,18 +135,18 @@ pub fn own_with(options: PostgresOptions) -> Option<Postgres> {
     }
 }
 
-/// Tells whether there is a PostgreSQL to start here.
+/// Tells whether PostgreSQL is installed here.
 #[must_use]
 pub fn is_installed() -> bool {
     programs().is_some()
 }
 
-/// Starts a cluster of the caller's own, for a program that is no test.
+/// Starts a separate cluster, for a program that is not a test.
 pub fn start(options: PostgresOptions) -> Result<Postgres> {
     Postgres::start(programs().context("PostgreSQL is not installed")?, options)
 }
 
-/// Says that a test shows nothing here, or fails where that is not allowed.
+/// Reports that a test is skipped here, or fails where that is not allowed.
 #[expect(
     clippy::print_stderr,
     reason = "a test that shows nothing here says so where its output is read"
@@ -174,7 +173,7 @@ impl Postgres {
         }
         let janitor = janitor(folder.path())?;
         let mut postgres = Self {
-            // From here on the folder is the janitor's.
+            // From here on the janitor owns the folder.
             folder: TempDir::keep(folder),
             programs,
             user,
@@ -217,17 +216,18 @@ impl Postgres {
         finish(initdb)?;
         std::fs::remove_file(&password_file)?;
         if let Some(tls) = &self.options.tls {
-            // Where it looks for them when nobody says otherwise.
+            // PostgreSQL looks for these file names by default.
             self.write_for_cluster(&self.data().join("server.crt"), &tls.certificate)?;
             self.write_for_cluster(&self.data().join("server.key"), &tls.key)?;
         }
-        // Whoever may connect is decided by the address that is listened on and by the password.
+        // The listen address and the password alone decide who may connect.
         let rules = self.data().join("pg_hba.conf");
         std::fs::write(&rules, "host all all 0.0.0.0/0 scram-sha-256\n")
             .context("could not write pg_hba.conf")
     }
 
-    /// Writes a file that the cluster's user alone can read; it refuses a key that others can.
+    /// Writes a file that only the cluster's user can read: PostgreSQL refuses a key that others
+    /// can read.
     fn write_for_cluster(&self, path: &Path, text: &str) -> Result<()> {
         let mut file =
             std::fs::File::options().write(true).create_new(true).mode(0o600).open(path)?;
@@ -249,7 +249,7 @@ impl Postgres {
         let fixed = [
             format!("port={}", self.port),
             format!("listen_addresses={}", self.options.listen),
-            // A path under a deep temporary directory would be too long for a socket.
+            // A path in a deep temporary directory would be too long for a socket.
             "unix_socket_directories=".to_owned(),
             "fsync=on".to_owned(),
             "synchronous_commit=on".to_owned(),
@@ -276,11 +276,11 @@ impl Postgres {
         Ok(())
     }
 
-    /// Kills every process of the cluster with `SIGKILL`; the data stay.
+    /// Kills every process of the cluster with `SIGKILL`; the data remain.
     pub fn kill_9(&mut self) -> Result<()> {
         let Some(mut server) = self.server.take() else { return Ok(()) };
-        // Before its head, while they can still be found. One that outlives it keeps the next start
-        // from its shared memory.
+        // The helpers are listed before the main process dies, while they can still be found. A
+        // helper that survives it would hold the shared memory that the next start needs.
         let helpers = process::descendants(server.id())?;
         server.kill()?;
         helpers.iter().for_each(|helper| process::kill(helper.pid));
@@ -289,11 +289,11 @@ impl Postgres {
         Ok(())
     }
 
-    /// Stops every process of the cluster where it stands, with `SIGSTOP`; connections stay, and
-    /// nothing answers.
+    /// Pauses every process of the cluster with `SIGSTOP`; connections stay open, and nothing
+    /// answers.
     pub fn freeze(&self) -> Result<()> {
         let Some(server) = &self.server else { return Ok(()) };
-        // Its head first, which then makes no more of them.
+        // The main process stops first, so that it starts no further helpers.
         process::signal(server.id(), Signal::STOP);
         process::descendants(server.id())?
             .iter()
@@ -301,7 +301,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// Lets a frozen cluster go on.
+    /// Resumes a frozen cluster.
     pub fn thaw(&self) -> Result<()> {
         let Some(server) = &self.server else { return Ok(()) };
         process::descendants(server.id())?
@@ -311,7 +311,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// Kills the cluster with `SIGKILL` and starts it again.
+    /// Kills the cluster with `SIGKILL` and restarts it.
     pub fn crash_and_restart(&mut self) -> Result<()> {
         self.kill_9()?;
         self.start_again()
@@ -323,13 +323,13 @@ impl Postgres {
         SocketAddr::from((self.options.listen, self.port))
     }
 
-    /// Returns the password that stands in every URL, to look for it where it must not be.
+    /// Returns the password that every URL contains, so that tests can search for leaks of it.
     #[must_use]
     pub fn password(&self) -> &str {
         &self.password
     }
 
-    /// Makes an empty database and returns its URL.
+    /// Creates an empty database and returns its URL.
     pub fn fresh_database(&self) -> Result<String> {
         let name = format!("plexus_{}", self.databases.fetch_add(1, Ordering::Relaxed));
         self.sql("postgres", &format!("CREATE DATABASE {name}"))?;
@@ -346,7 +346,7 @@ impl Postgres {
         Ok(self.url(address, name))
     }
 
-    /// Runs SQL in a database of the cluster and returns what it prints, one row a line.
+    /// Runs SQL in a database of the cluster and returns its output, one row a line.
     pub fn sql(&self, database: &str, sql: &str) -> Result<String> {
         let mut psql = self.program("psql");
         psql.args([
@@ -359,7 +359,7 @@ impl Postgres {
         .args(["--host", &self.options.listen.to_string(), "--port", &self.port.to_string()])
         .args(["--username", ROLE, "--dbname", database, "--command", sql])
         .env("PGPASSWORD", &self.password)
-        // It would otherwise look for certificates in a home that is not its user's.
+        // psql would otherwise look for certificates in a home directory that is not its user's.
         .env("PGSSLMODE", "disable");
         finish(psql)
     }
@@ -382,8 +382,8 @@ impl Postgres {
         self.folder.join("log")
     }
 
-    /// One of the cluster's programs, as the user it runs as, in a directory that this user may
-    /// enter.
+    /// Returns a command for one of the cluster's programs, run as the cluster's user in a
+    /// directory that this user may enter.
     fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.programs.join(name));
         command.current_dir(&self.folder).stdin(Stdio::null()).env("LC_ALL", "C");
@@ -396,8 +396,8 @@ impl Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        // Nothing in it is kept, so nothing is lost by the quick way. One that is gone already is
-        // fine.
+        // The data are removed anyway, so the quick way loses nothing. The cluster may have ended
+        // already.
         let _ended = self.kill_9();
         if let Some(mut janitor) = self.janitor.take() {
             drop(janitor.stdin.take());
@@ -413,13 +413,13 @@ fn janitor(folder: &Path) -> Result<Child> {
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // Ctrl-C at the test program must not end whoever tidies up after it.
+        // Ctrl-C at the test program must not end the janitor.
         .process_group(0)
         .spawn()
         .context("could not start a shell to tidy up")
 }
 
-/// The server says so itself in the eighth line of its pid file.
+/// Waits for the eighth line of the pid file, in which the server reports that it is ready.
 fn wait_until_ready(server: &mut Child, pid_file: &Path) -> Result<()> {
     let started = Instant::now();
     loop {
@@ -470,7 +470,7 @@ fn free_port(listen: Ipv4Addr) -> Result<u16> {
     bail!("no port of {PORTS:?} is free")
 }
 
-/// Returns the folder of the programs: that of the newest version in Debian's place, else the one
+/// Returns the folder of the programs: that of the newest version in Debian's location, or else one
 /// in `PATH`.
 fn programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
@@ -488,7 +488,7 @@ fn programs() -> Option<PathBuf> {
     })
 }
 
-/// The package's own user, else the one that owns nothing.
+/// Returns the package's own user, or else `nobody`.
 fn unprivileged_user() -> Result<User> {
     let table = std::fs::read_to_string("/etc/passwd").context("could not read /etc/passwd")?;
     ["postgres", "nobody"].iter().find_map(|name| entry(&table, name)).context(

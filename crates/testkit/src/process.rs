@@ -1,5 +1,5 @@
-//! What a process has started, holds open and weighs, read from `/proc`; and proof that nothing was
-//! left behind.
+//! The children, open files and memory of a process, read from `/proc`; and proof that no process
+//! was left behind.
 
 use std::fs;
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Process {
     }
 }
 
-/// Returns every process there is, zombies included. What ends while we look is left out.
+/// Returns all processes, including zombies. A process that ends meanwhile may be missing.
 pub fn all() -> Result<Vec<Process>> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").context("could not list /proc")? {
@@ -44,12 +44,12 @@ pub fn all() -> Result<Vec<Process>> {
     Ok(found)
 }
 
-/// Returns one process, or nothing when it is gone. A zombie is still here.
+/// Returns one process, or `None` when it is gone. A zombie still counts.
 #[must_use]
 pub fn one(pid: u32) -> Option<Process> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in parentheses and may itself hold parentheses and spaces: the last one
-    // closes it.
+    // The name is in parentheses and may itself contain parentheses and spaces: the last one closes
+    // it.
     let (head, tail) = stat.rsplit_once(')')?;
     let mut fields = tail.split_whitespace();
     let state = fields.next()?.chars().next()?;
@@ -64,15 +64,16 @@ pub fn one(pid: u32) -> Option<Process> {
     Some(Process { pid, parent, state, command })
 }
 
-/// Tells whether a process runs; a zombie does not.
+/// Tells whether a process is running; a zombie is not.
 #[must_use]
 pub fn is_alive(pid: u32) -> bool {
     one(pid).is_some_and(|process| !process.is_zombie())
 }
 
-/// Returns everything that `root` has started, and what those have started, without `root` itself.
+/// Returns all descendants of `root`, without `root` itself.
 ///
-/// A process whose parent has died belongs to whoever adopted it, so look before the parent goes.
+/// A process whose parent has died belongs to the process that adopted it, so call this before the
+/// parent ends.
 pub fn descendants(root: u32) -> Result<Vec<Process>> {
     let table = all()?;
     let mut family = vec![root];
@@ -81,7 +82,7 @@ pub fn descendants(root: u32) -> Result<Vec<Process>> {
     while let Some(&parent) = family.get(next) {
         next += 1;
         for process in table.iter().filter(|process| process.parent == parent) {
-            // The table is not one moment: a recycled pid could otherwise close a circle.
+            // The table is not a snapshot: a recycled pid could otherwise close a cycle.
             if !family.contains(&process.pid) {
                 family.push(process.pid);
                 found.push(process.clone());
@@ -123,11 +124,11 @@ fn status_kib(pid: u32, key: &str) -> Result<u64> {
     Ok(kib * 1024)
 }
 
-/// Returns the living processes that carry `marker` in an argument or in the environment they were
-/// started with, except this one.
+/// Returns the living processes, except this one, that have `marker` in an argument or in their
+/// initial environment.
 ///
-/// Plant a unique marker in the environment of what a test starts, and whatever inherits it can be
-/// found, also after it was adopted by somebody else.
+/// Put a unique marker into the environment of a process that a test starts, and all its
+/// descendants can be found, even after another process has adopted them.
 pub fn marked(marker: &str) -> Result<Vec<Process>> {
     let own = std::process::id();
     let mut found = all()?;
@@ -144,7 +145,7 @@ fn carries(pid: u32, marker: &str) -> bool {
     })
 }
 
-/// Waits until no living process carries `marker`.
+/// Waits until no living process has `marker`.
 ///
 /// # Panics
 ///
@@ -176,16 +177,16 @@ pub fn wait_until_gone(pid: u32, deadline: Duration) {
     eventually(&format!("the end of process {pid}"), deadline, || (!is_alive(pid)).then_some(()));
 }
 
-/// Kills a process with `SIGKILL`; one that is gone already is fine.
+/// Kills a process with `SIGKILL`; it may be gone already.
 pub fn kill(pid: u32) {
     signal(pid, Signal::KILL);
 }
 
-/// Sends a signal to a process; one that is gone already is fine.
+/// Sends a signal to a process; it may be gone already.
 pub fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
-        // The only failure that can happen to a process of our own is that it has ended, which is
-        // what callers want.
+        // For a process of our own this fails only when the process has ended, which is what
+        // callers want.
         let _gone = kill_process(pid, signal);
     }
 }

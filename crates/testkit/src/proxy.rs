@@ -1,5 +1,4 @@
-//! A TCP relay that can be slowed, stalled, half closed and cut: what a bad network does, on
-//! demand.
+//! A TCP relay that can be slowed, stalled, half-closed and cut, to simulate a bad network.
 //!
 //! Clients connect to [`Proxy::address`]; bytes go on to the target. Changes apply at once to every
 //! open connection.
@@ -13,32 +12,32 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// How much is relayed at a time: small enough that a delay is felt by every part of a long answer.
+/// How much is relayed at a time: small enough that a delay affects every part of a long answer.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// What the relay does with what passes through it.
+/// How the relay treats the bytes that pass through it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weather {
     /// Relays at once.
     Clear,
-    /// Holds every chunk back for this long.
+    /// Delays every chunk by this long.
     Slow(Duration),
-    /// Accepts connections and bytes and passes nothing on: a network that has gone silent.
+    /// Accepts connections and bytes and passes nothing on: a silent network.
     Stalled,
-    /// Passes on what clients say and holds back every answer: what was asked is done, and nobody
-    /// hears of it.
+    /// Passes on requests and holds back every answer: requests are executed, and the client never
+    /// learns of it.
     Unanswered,
-    /// Refuses connections and has closed those that were open.
+    /// Refuses connections and closes the open ones.
     Cut,
 }
 
-/// What every connection watches.
+/// The state that every connection watches.
 #[derive(Debug, Clone, Copy)]
 struct Sky {
     weather: Weather,
-    /// How often open connections were cut; one that began under a lower count ends.
+    /// How many times open connections were cut; a connection that began at a lower count ends.
     cuts: u64,
-    /// The same for those whose answers were ended while their questions went on.
+    /// The same for half-closes, which end the direction to the client and leave the other open.
     half_closes: u64,
 }
 
@@ -88,8 +87,8 @@ impl Proxy {
         self.sky.send_modify(|sky| sky.cuts += 1);
     }
 
-    /// Tells every client that nothing more will come, while the target keeps its connection and
-    /// hears what is still said.
+    /// Sends every client an end of stream, while the target keeps its connection and still
+    /// receives the client's bytes.
     pub fn half_close_open_connections(&self) {
         self.sky.send_modify(|sky| sky.half_closes += 1);
     }
@@ -102,7 +101,7 @@ impl Drop for Proxy {
 }
 
 async fn accept(listener: TcpListener, target: SocketAddr, sky: watch::Receiver<Sky>) {
-    // Owned here, so that dropping this task drops every connection with it.
+    // This task owns the connections, so that dropping it drops all of them.
     let mut connections = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
         while connections.try_join_next().is_some() {}
@@ -132,8 +131,8 @@ async fn relay(
     }
 }
 
-/// Relays one direction until its end; an end of file is passed on, so half-closed connections stay
-/// half closed.
+/// Relays one direction until its end. It passes on an end of file, so half-closed connections stay
+/// half-closed.
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -162,7 +161,7 @@ async fn copy(
         _closed = closing.wait_for(|sky| direction == Direction::ToClient && sky.half_closes != began_under) => {}
         () = relaying => {}
     }
-    // A peer that is gone already needs no goodbye.
+    // The peer may be gone already.
     let _gone = to.shutdown().await;
 }
 

@@ -1,5 +1,5 @@
-//! A shell script in place of an agent, in a directory of its own, and marked so that what it
-//! leaves behind can be found.
+//! A shell script in place of an agent, in its own directory, and marked so that leftover processes
+//! can be found.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use tempfile::TempDir;
 use uuid::Uuid;
 
-/// A program that plays a shell script. Its directory is removed when this is dropped.
+/// A program that runs a shell script. Its directory is removed when this is dropped.
 #[derive(Debug)]
 pub struct Scripted {
     dir: TempDir,
@@ -16,7 +16,7 @@ pub struct Scripted {
 }
 
 impl Scripted {
-    /// Makes a program that plays `script`.
+    /// Makes a program that runs `script`.
     pub fn new(script: &str) -> Result<Self> {
         let dir = tempfile::tempdir().context("could not make a directory for the script")?;
         Ok(Self { dir, mark: format!("TEST-{}", Uuid::new_v4()), script: script.to_owned() })
@@ -28,7 +28,7 @@ impl Scripted {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("children/scripted")
     }
 
-    /// Returns the variables that the program must find in its environment.
+    /// Returns the variables that the program needs in its environment.
     #[must_use]
     pub fn env(&self) -> [(&'static str, &str); 2] {
         [("CHILD_SCRIPT", &self.script), ("TEST_MARK", &self.mark)]
@@ -46,7 +46,7 @@ impl Scripted {
             .with_context(|| format!("the script left no file {name}"))
     }
 
-    /// Waits until nothing lives that the program has started.
+    /// Waits until no process that the program started is alive.
     pub async fn wait_until_nothing_is_left(&self) {
         #[cfg(target_os = "linux")]
         crate::eventually_async("the end of every process", crate::wait::PATIENCE, || {

@@ -1,8 +1,7 @@
-//! A real `plexus serve` in a directory of its own, for tests that look at the whole.
+//! A real `plexus serve` in its own directory, for tests of the whole product.
 //!
-//! The server runs as a process, so that a test can kill it with `-9`, start it again on the same
-//! data and read its log. Its children are played by `plexus-sim` unless the test names another
-//! CLI.
+//! The server runs as a process, so that a test can kill it with `-9`, restart it on the same data
+//! and read its log. `plexus-sim` plays its children unless the test names another CLI.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -21,16 +20,16 @@ use crate::wait::eventually_async;
 /// How long a server may take until it accepts calls, on a loaded machine.
 const START_DEADLINE: Duration = Duration::from_secs(120);
 
-/// How long a server may take to leave after it was asked to.
+/// How long a server may take to exit after a request to stop.
 const STOP_DEADLINE: Duration = Duration::from_secs(120);
 
-/// The longest a call may take: a long poll of a minute fits.
+/// The timeout of a call: longer than a long poll of a minute.
 const CALL_DEADLINE: Duration = Duration::from_secs(90);
 
-/// What a server is started with; each field replaces a default.
+/// The options of a server; each field replaces a default.
 #[derive(Debug, Clone, Default)]
 pub struct ServerOptions {
-    /// The server itself; see [`binary`] for where `plexus` is looked for when absent.
+    /// The path of the server; when absent, [`binary`] looks for `plexus`.
     pub plexus_bin: Option<PathBuf>,
     /// The CLI that plays the children; `plexus-sim` when absent.
     pub claude_bin: Option<PathBuf>,
@@ -39,23 +38,23 @@ pub struct ServerOptions {
     pub listen: Option<String>,
     /// Further arguments of `plexus serve`.
     pub arguments: Vec<OsString>,
-    /// Whether children have the wall that the configuration says, and by default the product's
-    /// own. Otherwise they have none: simulated children work in odd places.
+    /// Whether children have the wall of the configuration, or the product's own by default.
+    /// Otherwise they have none: simulated children work in unusual places.
     pub wall: bool,
     /// Variables added to the environment.
     pub env: Vec<(String, String)>,
-    /// A folder to put the data into; one of our own, removed at the end, when absent.
+    /// The folder for the data; when absent, a temporary one that is removed at the end.
     pub folder: Option<PathBuf>,
-    /// Words that stand before the server's own, for example those of a program that puts it into
-    /// another namespace and becomes it.
+    /// Words before the server's command line, for example of a program that enters another
+    /// namespace and then executes the server.
     pub launcher: Vec<OsString>,
-    /// Where the server's files are seen from here, when it sees another file system than we do: a
-    /// path such as `/proc/PID/root`.
+    /// The path under which we see the server's files when its file system differs from ours, such
+    /// as `/proc/PID/root`.
     pub seen_through: Option<PathBuf>,
 }
 
-/// A running server, or one that was killed and waits to be started again. Dropping it ends the
-/// server and its children, and removes the data.
+/// A running server, or one that was killed and can be restarted. Dropping it ends the server and
+/// its children, and removes the data.
 #[derive(Debug)]
 pub struct TestServer {
     folder: TempDir,
@@ -71,7 +70,7 @@ struct Running {
     token: String,
 }
 
-/// What the server writes into `server.json` once it accepts calls.
+/// The content of `server.json`, which the server writes once it accepts calls.
 #[derive(Debug, Deserialize)]
 struct Announcement {
     url: String,
@@ -119,7 +118,7 @@ impl TestServer {
         Ok(server)
     }
 
-    /// Makes the place for a server; [`start_again`](Self::start_again) starts it.
+    /// Creates the directories for a server; [`start_again`](Self::start_again) starts it.
     pub fn prepared(options: ServerOptions) -> Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("plexus-server-")
@@ -129,13 +128,12 @@ impl TestServer {
         Ok(Self { folder, options, client, running: None })
     }
 
-    /// Gives the next start other variables in addition to those of this process.
+    /// Sets the variables that the next start adds to those of this process.
     pub fn set_env(&mut self, env: Vec<(String, String)>) {
         self.options.env = env;
     }
 
-    /// Tells whether the server was started and has ended by itself, or was killed by somebody
-    /// else.
+    /// Tells whether a started server has ended without being asked to by this value.
     pub fn has_ended(&mut self) -> Result<bool> {
         match &mut self.running {
             Some(running) => Ok(running.process.try_wait()?.is_some()),
@@ -152,7 +150,7 @@ impl TestServer {
         }
     }
 
-    /// The data directory as the server itself names it.
+    /// Returns the data directory as the server itself sees it.
     #[must_use]
     pub fn own_data_dir(&self) -> PathBuf {
         self.options.folder.as_deref().unwrap_or(self.folder.path()).join("data")
@@ -184,8 +182,8 @@ impl TestServer {
         Ok(self.call_as(self.token()?, method, params).await??)
     }
 
-    /// Calls a method with another token. The outer error means that there was no answer, the inner
-    /// one is the answer.
+    /// Calls a method with another token. The outer error means that there was no answer; the inner
+    /// result is the answer.
     pub async fn call_as(
         &self,
         token: &str,
@@ -220,7 +218,7 @@ impl TestServer {
         Ok(())
     }
 
-    /// Asks the server to leave with `SIGTERM`; children and data stay. Returns its exit code.
+    /// Asks the server to stop with `SIGTERM`; children and data stay. Returns its exit code.
     #[cfg(unix)]
     pub async fn stop(&mut self) -> Result<Option<i32>> {
         let Some(mut running) = self.running.take() else { bail!("the server does not run") };
@@ -263,7 +261,7 @@ impl TestServer {
         Ok(())
     }
 
-    /// Kills the server with `SIGKILL` and starts it again on the same data.
+    /// Kills the server with `SIGKILL` and restarts it on the same data.
     pub async fn crash_and_restart(&mut self) -> Result<()> {
         self.kill_9()?;
         self.start_again().await
@@ -310,9 +308,9 @@ impl TestServer {
 
 impl Drop for TestServer {
     fn drop(&mut self) {
-        // A server that cannot be killed has ended already.
+        // Killing fails only when the server has already ended.
         let _ended = self.kill_9();
-        // Shims outlive the server by design, and carry their run directory in their arguments.
+        // Shims outlive the server by design, and have their run directory in their arguments.
         #[cfg(target_os = "linux")]
         for shim in
             crate::process::marked(&self.own_data_dir().display().to_string()).unwrap_or_default()
@@ -325,9 +323,8 @@ impl Drop for TestServer {
     }
 }
 
-/// Returns an address for a server that is started again at the same place. It lies below the range
-/// from which the kernel takes ports by itself, so that it is still free when the server comes
-/// back.
+/// Returns an address for a server that is restarted at the same port. The port is below the range
+/// from which the kernel chooses ports, so that it is still free when the server restarts.
 pub fn lasting_address() -> Result<String> {
     for _ in 0..100 {
         let random = uuid::Uuid::new_v4().as_u128() % 17_000;
@@ -343,15 +340,15 @@ fn read_announcement(path: &Path) -> Option<Announcement> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
-/// Returns the path of one of our programs: named by a variable, else beside the test program,
-/// where cargo puts it; built when missing. One that exists is taken as it is: `cargo build` is for
-/// whoever has changed it.
+/// Returns the path of one of our programs. A variable may name it; otherwise it is beside the test
+/// program, where cargo puts it, and is built when missing. An existing program is never rebuilt:
+/// after a change, run `cargo build`.
 pub fn binary(name: &str, variable: &str) -> Result<PathBuf> {
     if let Some(path) = std::env::var_os(variable).filter(|path| !path.is_empty()) {
         return Ok(path.into());
     }
     let test = std::env::current_exe().context("this program cannot find itself")?;
-    // A test lies in `target/PROFILE/deps`, an example in `target/PROFILE/examples`, a program in
+    // A test is in `target/PROFILE/deps`, an example in `target/PROFILE/examples`, a program in
     // `target/PROFILE`.
     let beside = test.parent().context("a program without a folder")?;
     let in_subfolder =

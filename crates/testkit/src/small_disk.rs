@@ -1,9 +1,9 @@
-//! A place where a test can mount small file systems and fill them: a mount namespace of its own,
-//! held open by a shell.
+//! A mount namespace in which a test can mount small file systems and fill them. A shell holds it
+//! open.
 //!
-//! Nothing outside notices: the mounts are seen only by what is started with
-//! [`SmallDisks::launcher`], and by us through `/proc`. It needs root or unprivileged user
-//! namespaces; where neither is had, the caller is told why.
+//! The mounts are visible only to programs started with [`SmallDisks::launcher`], and to us through
+//! `/proc`. It needs root or unprivileged user namespaces; without them, the caller learns why it
+//! has none.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -13,10 +13,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-/// Set where a namespace must be had: not having one is a failure there.
+/// Set where a missing namespace must be a failure.
 pub const REQUIRED: &str = "PLEXUS_REQUIRE_SMALL_DISK";
 
-/// The mount namespace. It ends with this value, once nothing that was started in it lives.
+/// The mount namespace. It ends with this value, once no process started in it is alive.
 #[derive(Debug)]
 pub struct SmallDisks {
     shell: Child,
@@ -27,10 +27,9 @@ pub struct SmallDisks {
 }
 
 impl SmallDisks {
-    /// Makes a namespace, or says why it cannot be had here.
+    /// Makes a namespace, or prints why there cannot be one here.
     ///
-    /// # Panics
-    /// When it cannot be had and [`REQUIRED`] is set.
+    /// # Panics When there cannot be one and [`REQUIRED`] is set.
     #[must_use]
     pub fn new_or_explain(test: &str) -> Option<Self> {
         let forms: [(&[&str], &'static [&'static str]); 2] =
@@ -51,7 +50,7 @@ impl SmallDisks {
     fn with(flags: &[&str], enter: &'static [&'static str]) -> Result<Self> {
         let mut shell = Command::new("unshare")
             .args(flags)
-            // One order a line; what it says ends with how it went.
+            // The shell reads one command a line; its output ends with the exit code.
             .args([
                 "--",
                 "sh",
@@ -66,14 +65,14 @@ impl SmallDisks {
         let orders = shell.stdin.take();
         let answers = BufReader::new(shell.stdout.take().context("no stdout")?);
         let mut disks = Self { shell, orders, answers, enter };
-        // Tried on a place that exists everywhere, and taken away at once: being in a namespace
-        // does not mean being allowed to mount there.
+        // A trial mount at a place that exists everywhere, removed at once: being in a namespace
+        // does not imply permission to mount there.
         disks.order("mount -t tmpfs -o size=1m plexus-test /mnt && umount /mnt")?;
         Ok(disks)
     }
 
-    /// Mounts a file system of `size` (as `mount` reads it, such as `4m`) at a directory, which is
-    /// made.
+    /// Mounts a file system of `size` (in the notation of `mount`, such as `4m`) at a directory,
+    /// which is created.
     pub fn mount(&mut self, at: &Path, size: &str) -> Result<()> {
         let at = at.to_str().context("a path that is not UTF-8")?;
         if at.contains(['\'', '\n']) {
@@ -84,7 +83,8 @@ impl SmallDisks {
         ))
     }
 
-    /// The words that start a program inside; the program becomes the process that they began as.
+    /// Returns the command line prefix that starts a program inside. The program replaces the
+    /// process of the prefix.
     #[must_use]
     pub fn launcher(&self) -> Vec<OsString> {
         let pid = self.shell.id().to_string();
@@ -95,13 +95,13 @@ impl SmallDisks {
         words.map(OsString::from).collect()
     }
 
-    /// Where the namespace's root directory is seen from outside.
+    /// Returns the path of the namespace's root directory as seen from outside.
     #[must_use]
     pub fn root(&self) -> PathBuf {
         PathBuf::from(format!("/proc/{}/root", self.shell.id()))
     }
 
-    /// Where a path of the namespace is seen from outside.
+    /// Returns a path of the namespace as seen from outside.
     #[must_use]
     pub fn seen(&self, path: &Path) -> PathBuf {
         self.root().join(path.strip_prefix("/").unwrap_or(path))
@@ -130,7 +130,7 @@ impl SmallDisks {
 
 impl Drop for SmallDisks {
     fn drop(&mut self) {
-        // At the end of its orders the shell leaves; one that cannot be waited for has left.
+        // The shell exits at the end of its input; if waiting fails, it has exited already.
         drop(self.orders.take());
         let _left = self.shell.wait();
     }
@@ -144,14 +144,13 @@ fn skipped(test: &str, why: &str) {
     eprintln!("SKIPPED {test}: {why}");
 }
 
-/// A file that takes all the room there is, until it is removed.
+/// Fills the disk with a file; removing it frees the space.
 ///
-/// # Errors
-/// When it cannot be made for another reason than that there is no room.
+/// # Errors When writing fails for another reason than a full disk.
 pub fn fill(path: &Path) -> Result<()> {
     let mut file =
         File::create(path).with_context(|| format!("could not make {}", path.display()))?;
-    // Large pieces first, then what is left, to the last byte.
+    // Large pieces come first, then smaller ones, down to the last byte.
     for size in [64 * 1024, 4 * 1024, 1] {
         let piece = vec![b'x'; size];
         loop {

@@ -1,23 +1,22 @@
-//! Waiting for an event, with a deadline that names what did not come.
+//! Waiting for an event, with a deadline whose error names the missing event.
 //!
-//! A test that sleeps is either slow or unreliable. These helpers look again and again, quickly at
-//! first, and when the deadline passes they fail with the name of what was awaited.
+//! A test that sleeps is either slow or unreliable. These helpers poll, quickly at first, and when
+//! the deadline passes they fail with the name of the event.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-/// The deadline most tests should use: long enough for a loaded machine of two cores, short enough
-/// to notice a hang.
+/// The deadline for most tests: long enough for a loaded machine of two cores, short enough to
+/// notice a hang.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The first pause between two looks; each pause is a half longer than the one before.
+/// The first pause between two polls; each pause is half as long again as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
-/// The longest pause between two looks, so that a wait that comes true late is not noticed much
-/// later.
+/// The longest pause between two polls, so that a late event is noticed soon.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Calls `look` until it returns something, and returns that. Blocks the thread between two looks.
+/// Calls `look` until it returns something, and returns that. Blocks the thread between two calls.
 ///
 /// # Panics
 ///
@@ -37,7 +36,7 @@ pub fn eventually<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> O
 }
 
 /// The same as [`eventually`] for tests on an async runtime: `look` may await, and other tasks run
-/// between two looks.
+/// between two calls.
 ///
 /// # Panics
 ///

@@ -1,13 +1,12 @@
-//! The dependency arrows between our crates, as ARCHITECTURE.md draws them. Another arrow is a
-//! design decision: it comes in a change of its own.
+//! The dependencies between our crates, as ARCHITECTURE.md draws them. A new one is a design
+//! decision, and needs a change of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use serde_json::Value;
 
-/// Which of our crates each crate may depend on when it is built for use. Tests (dev-dependencies)
-/// may use everything.
+/// The crates of ours that each crate may depend on. Tests (dev-dependencies) may use all.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("agent_lines", &[]),
     ("claude_code", &["agent_lines"]),

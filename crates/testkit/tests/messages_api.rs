@@ -1,11 +1,11 @@
-//! The stand-in for the Messages API as a client of it sees it.
+//! The stand-in for the Messages API, as its client sees it.
 
 #![expect(clippy::unwrap_used, reason = "a failed test is allowed to stop loudly")]
 
 use serde_json::{Value, json};
 use testkit::messages_api::{Failure, MessagesApi, Step, prompt};
 
-/// Asks as the main conversation does: with a tool on offer.
+/// Returns a request like those of the main conversation, which offer a tool.
 fn body(text: &str, stream: bool) -> Value {
     json!({"model": "m", "stream": stream, "tools": [{"name": "Bash"}], "messages": [{"role": "user", "content": text}]})
 }
@@ -15,7 +15,7 @@ async fn ask(api: &MessagesApi, body: &Value) -> reqwest::Response {
     reqwest::Client::new().post(url).json(body).send().await.unwrap()
 }
 
-/// Returns the names of the events and the data of each.
+/// Returns the name and the data of each event.
 fn events(text: &str) -> Vec<(&str, Value)> {
     let blocks = text.split_terminator("\n\n");
     blocks

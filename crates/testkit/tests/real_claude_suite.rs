@@ -1,7 +1,7 @@
-//! Suites that need the real CLI: what they report without it, and the network that they run in.
+//! Suites that need the real CLI: their report without it, and the network that they run in.
 //!
-//! This program is its own subject: started with [`INNER`] set, it is a suite of two cases;
-//! otherwise it starts itself so and looks at what comes out.
+//! This program tests itself: with [`INNER`] set, it is a suite of two cases; otherwise it starts
+//! itself with [`INNER`] and checks the output.
 
 #![cfg_attr(
     target_os = "linux",
@@ -26,7 +26,7 @@ mod linux {
     use testkit::real_claude::CLI;
     use testkit::real_claude::suite::Suite;
 
-    /// Makes this program the suite instead of the test of it.
+    /// Makes this program act as the suite instead of testing it.
     const INNER: &str = "TESTKIT_INNER_SUITE";
 
     pub(super) fn main() -> ExitCode {
@@ -41,7 +41,7 @@ mod linux {
         libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
     }
 
-    /// Any program that exists will do for the CLI: these cases do not start it.
+    /// Runs the suite. Any existing program serves as the CLI: these cases do not start it.
     fn inner() -> ExitCode {
         Suite::new()
             .case("loopback_works", async |_| {
@@ -50,7 +50,7 @@ mod linux {
                 Ok(())
             })
             .case("nothing_else_can_be_reached", async |_| {
-                // An address of the documentation range: no packet leaves, the question is only
+                // An address of the documentation range: no packet is sent, the call only shows
                 // whether there is a route.
                 let reached = UdpSocket::bind("0.0.0.0:0")?.connect("192.0.2.1:9");
                 anyhow::ensure!(reached.is_err(), "there is a route out");
@@ -92,7 +92,7 @@ mod linux {
         let (stdout, stderr) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{stdout}\n{stderr}");
-        // Where no namespace can be made, that is what must be told; anywhere else both cases must
+        // Where no namespace can be made, the output must say so; anywhere else both cases must
         // have run.
         assert!(
             stdout.contains("2 passed") || stderr.contains("no network namespace"),

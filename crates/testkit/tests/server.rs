@@ -1,4 +1,4 @@
-//! The helper that starts servers, with a server that is none: a script that announces itself, and
+//! Tests the helper that starts servers. The server here is a script that announces itself, with
 //! answers of our own.
 
 #![cfg(unix)]

@@ -1,4 +1,4 @@
-//! What the CLI sent, and what a test asks about it.
+//! The requests of the CLI, and the questions that tests ask about them.
 
 use std::collections::BTreeMap;
 
@@ -26,20 +26,20 @@ pub struct ToolResult {
     pub tool_use_id: String,
     /// Its text; blocks are joined by line feeds.
     pub text: String,
-    /// Whether the model is told that it failed.
+    /// Whether it is marked as an error for the model.
     pub is_error: bool,
 }
 
 impl Recorded {
-    /// Tells whether this is a turn of the conversation: titles, summaries and other side requests
-    /// offer no tools.
+    /// Tells whether this is a turn of the conversation. Side requests, such as titles and
+    /// summaries, offer no tools.
     #[must_use]
     pub fn is_main(&self) -> bool {
         self.path == "/v1/messages"
             && self.body["tools"].as_array().is_some_and(|tools| !tools.is_empty())
     }
 
-    /// Returns the model that was asked for.
+    /// Returns the model that was requested.
     #[must_use]
     pub fn model(&self) -> &str {
         self.body["model"].as_str().unwrap_or_default()
@@ -69,8 +69,8 @@ impl Recorded {
         users.flat_map(|message| texts(message).into_iter().rev()).next().unwrap_or_default()
     }
 
-    /// Returns every text that was said to the model in this conversation, oldest first: by the
-    /// user, and by the CLI, which passes a message that came in the middle of a turn on as role
+    /// Returns every text that the model received in this conversation, oldest first: from the
+    /// user, and from the CLI, which passes on a message sent in the middle of a turn with the role
     /// `system`.
     #[must_use]
     pub fn texts_to_model(&self) -> Vec<&str> {

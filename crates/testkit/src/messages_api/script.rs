@@ -1,6 +1,6 @@
-//! What one answer is made of, and how it is found in a prompt.
+//! The parts of one answer, and how its script is found in a prompt.
 //!
-//! A prompt may carry its own script: the steps as a JSON array between `@@` and `@@`, as in
+//! A prompt may contain its own script: the steps as a JSON array between `@@` and `@@`, as in
 //!
 //! ```text
 //! go @@[{"text": "I will run it.", "tools": [["Bash", {"command": "touch made.txt"}]]}, {"text": "done"}]@@
@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::script_ended;
 
-/// Stands in a script for the file in which the CLI wants the plan of this conversation. The CLI
-/// names it in the conversation when plan mode begins.
+/// Placeholder in a script for the file in which the CLI wants the plan of this conversation. The
+/// CLI names the file in the conversation when plan mode begins.
 pub const PLAN_FILE: &str = "$PLAN_FILE";
 
-/// Stands before and after a script in a prompt.
+/// Encloses a script in a prompt.
 const FENCE: &str = "@@";
 
 /// One answer of the model: thinking first, then text, then tool uses; or a failure.
@@ -31,22 +31,22 @@ pub struct Step {
     /// A text block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// Tool uses; several are parallel.
+    /// Tool uses; several run in parallel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolUse>,
-    /// Characters in each delta; all in one when absent.
+    /// Characters in each delta; one delta when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk: Option<usize>,
     /// Milliseconds between two deltas.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_ms: Option<u64>,
-    /// Milliseconds before the answer begins at all.
+    /// Milliseconds before the answer begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ms: Option<u64>,
     /// Fails instead of, or after, the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail: Option<Failure>,
-    /// Fails only this many times, then plays the content; for ever when absent.
+    /// Fails only this many times, then plays the content; always fails when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
 }
@@ -55,19 +55,19 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolUse(pub String, pub Value);
 
-/// How an answer goes wrong.
+/// How an answer fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
     /// An HTTP error of this status (400, 401, 429, 500, 529, …) with the API's own error object,
     /// instead of the content.
     Status(u16),
-    /// The stream breaks off in the middle of the content, without a word. The plain form is no
-    /// stream and comes whole.
+    /// The stream breaks off in the middle of the content, without an error. The plain form is not
+    /// a stream and arrives whole.
     Cut,
-    /// The stream says the content and then an `error` event.
+    /// The stream sends the content and then an `error` event.
     Overloaded,
-    /// The stream says the content and then nothing more, but stays open.
+    /// The stream sends the content and then nothing more, but stays open.
     Hang,
 }
 
@@ -131,7 +131,7 @@ impl Step {
         self
     }
 
-    /// Fails the first `times` times it is asked for, then plays its content.
+    /// Fails the first `times` requests, then plays its content.
     #[must_use]
     pub fn failing_first(mut self, failure: Failure, times: u32) -> Self {
         (self.fail, self.times) = (Some(failure), Some(times));
@@ -139,7 +139,7 @@ impl Step {
     }
 }
 
-/// Returns a prompt that carries its own script.
+/// Returns a prompt that contains its own script.
 #[must_use]
 pub fn prompt(steps: &[Step]) -> String {
     format!("go {FENCE}{}{FENCE}", json!(steps))
@@ -153,7 +153,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Tells this step of this script from others.
+    /// Returns a key that identifies this step of this script.
     pub(super) fn key(&self) -> String {
         format!("{}:{}", self.number, self.text)
     }
@@ -161,8 +161,8 @@ impl Found {
 
 /// Finds the newest script in a conversation and the step that it has reached.
 ///
-/// A script that cannot be read is answered with the reason as text: it then shows in the output of
-/// the test that wrote it.
+/// For a script that cannot be parsed, the answer is the reason as text, so that it shows in the
+/// output of the test that wrote it.
 pub(super) fn find(body: &Value) -> Option<Found> {
     let messages = body["messages"].as_array()?;
     let mut number = 0;
@@ -184,7 +184,7 @@ pub(super) fn find(body: &Value) -> Option<Found> {
     None
 }
 
-/// Returns the texts of a message; results of tools are none, though they may well repeat a script.
+/// Returns the texts of a message. Results of tools are left out, because they may repeat a script.
 pub(super) fn texts(message: &Value) -> Vec<&str> {
     match &message["content"] {
         Value::String(text) => vec![text],
@@ -197,7 +197,7 @@ pub(super) fn texts(message: &Value) -> Vec<&str> {
     }
 }
 
-/// The path that a conversation names for its plan.
+/// Returns the path that a conversation names for its plan.
 fn plan_file(body: &Value) -> Option<String> {
     let messages = body["messages"].to_string();
     let (before, after) = messages.split_once("/.claude/plans/")?;

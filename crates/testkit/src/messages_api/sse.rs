@@ -1,16 +1,16 @@
 //! An answer as server-sent events and as one object.
 //!
-//! Ids are random, so that two stand-ins, or one that was started again, never give the same id to
-//! one conversation.
+//! Ids are random, so that two stand-ins, or one that was restarted, never reuse an id in one
+//! conversation.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::script::Step;
 
-/// What the stand-in says a request has cost; the CLI adds it up.
+/// The token count that the stand-in reports for a request; the CLI adds the counts up.
 const INPUT_TOKENS: u64 = 100;
-/// What the stand-in says an answer has cost.
+/// The token count that the stand-in reports for an answer.
 const OUTPUT_TOKENS: u64 = 20;
 
 /// The whole answer, ready to be sent in either form.

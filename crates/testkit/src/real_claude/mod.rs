@@ -1,9 +1,9 @@
 //! The real Claude Code CLI: where it is, a sandbox for it, and suites that need it.
 //!
-//! - [`CLI`]: where it is, or what to do about its absence.
-//! - [`Sandbox`]: a home, a working directory and the environment that keep a run away from
-//!   everything real.
-//! - [`suite`]: a test program that reports *ignored* where the CLI cannot be had.
+//! - [`CLI`]: where it is, or how to install it.
+//! - [`Sandbox`]: a home, a working directory and an environment that isolate a run from the real
+//!   ones.
+//! - [`suite`]: a test program that reports *ignored* where the CLI is not available.
 
 mod sandbox;
 

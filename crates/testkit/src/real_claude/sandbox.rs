@@ -1,5 +1,5 @@
-//! A home, a working directory and the environment that keep a run of the real CLI away from
-//! everything real.
+//! A home, a working directory and an environment that isolate a run of the real CLI from the real
+//! ones.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use crate::messages_api::MessagesApi;
 
-/// The folder layout and the environment of one child, or of several that share a home. Removed
-/// when dropped.
+/// The folders and the environment of one child, or of several that share a home. Removed when
+/// dropped.
 #[derive(Debug)]
 pub struct Sandbox {
     folder: TempDir,
@@ -19,7 +19,7 @@ pub struct Sandbox {
 }
 
 impl Sandbox {
-    /// Makes the folders for children that talk to `api`.
+    /// Creates the folders for children that talk to `api`.
     pub fn new(api: &MessagesApi) -> Result<Self> {
         let folder = tempfile::Builder::new()
             .prefix("real-claude-")
@@ -43,14 +43,14 @@ impl Sandbox {
         self.folder.path().join("work")
     }
 
-    /// Returns a path below the sandbox that is outside of the working directory.
+    /// Returns a path in the sandbox that is outside the working directory.
     #[must_use]
     pub fn outside(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Returns a text that stands in the environment of every child and whatever it starts: how to
-    /// find what was left behind.
+    /// Returns a text in the environment of every child and its descendants, with which leftover
+    /// processes can be found.
     #[must_use]
     pub fn marker(&self) -> &str {
         &self.marker

@@ -1,8 +1,8 @@
 //! Finds the real CLI of an agent, and runs suites that need it.
 //!
-//! - [`RealCli`]: where a CLI is, or what to do about its absence.
+//! - [`RealCli`]: where a CLI is, or how to install it.
 //! - [`suite`]: a test program that reports *ignored* where the CLI, or the network namespace it
-//!   needs, cannot be had.
+//!   needs, is not available.
 
 #[cfg(target_os = "linux")]
 pub mod suite;
@@ -14,19 +14,19 @@ use crate::fixtures::workspace_root;
 /// The real CLI of an agent.
 #[derive(Debug, Clone, Copy)]
 pub struct RealCli {
-    /// Names the CLI to use instead of the one in the project's cache.
+    /// The variable that names the CLI to use instead of the one in the project's cache.
     pub variable: &'static str,
-    /// Set to 1, turns a missing CLI from *ignored* into a failure, so that a skip cannot pass for
-    /// success.
+    /// The variable that, set to 1, turns a missing CLI from *ignored* into a failure, so that a
+    /// skip cannot count as success.
     pub require_variable: &'static str,
-    /// Where its script puts it, below the root of the workspace.
+    /// Where the script installs it, relative to the root of the workspace.
     pub cached: &'static str,
     /// The script that installs it.
     pub script: &'static str,
 }
 
 impl RealCli {
-    /// Returns the path of the CLI, or says what is missing and what to do.
+    /// Returns the path of the CLI, or says what is missing and how to install it.
     pub fn find(&self) -> Result<PathBuf, String> {
         if let Some(path) = std::env::var_os(self.variable).filter(|path| !path.is_empty()) {
             let path = PathBuf::from(path);

@@ -1,5 +1,5 @@
-//! A test program that reports *ignored* where the CLI, or the network namespace it needs, cannot
-//! be had.
+//! A test program that reports *ignored* where the CLI, or the network namespace it needs, is not
+//! available.
 //!
 //! Cargo's own harness cannot ignore a test at run time, so such a suite has `harness = false` and
 //! a `main` that calls [`Suite::run`].
@@ -14,33 +14,33 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use super::RealCli;
 use crate::{netns, real_claude};
 
-/// How many cases run at a time: each child takes about a second of CPU to start and 200 MB, and
-/// then most of a case is waiting.
+/// How many cases run at a time. Each child needs about a second of CPU to start, and 200 MB; after
+/// that a case mostly waits.
 const CASES_AT_A_TIME: usize = 4;
 
-/// The deadline of one case; most take a few seconds on an idle machine, the slowest wait half a
-/// minute for a client to come back.
+/// The deadline of one case. Most take a few seconds on an idle machine; the slowest wait half a
+/// minute for a client to reconnect.
 const CASE_DEADLINE: Duration = Duration::from_secs(240);
 
 /// The deadline of a slow case.
 const SLOW_CASE_DEADLINE: Duration = Duration::from_secs(15 * 60);
 
-/// What one case does with the path of the CLI.
+/// The function of a case, which takes the path of the CLI.
 type Case = Box<dyn FnOnce(PathBuf) -> Result<(), Failed> + Send>;
 
-/// Whether a case runs whenever the suite does.
+/// Whether a case runs by default.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pace {
     Quick,
-    /// Only when asked for, with `--ignored`.
+    /// Only when requested with `--ignored`.
     Slow,
 }
 
-/// The cases of a suite, each a name and what it does with the path of the CLI.
+/// The cases of a suite, each a name and a function that takes the path of the CLI.
 pub struct Suite {
-    /// The CLI of the cases that are added next.
+    /// The CLI for the cases added next.
     cli: RealCli,
-    /// Why the cases that are added next cannot run, whatever CLI they need.
+    /// Why the cases added next cannot run, whichever CLI they need.
     lacking: Option<Lacking>,
     cases: Vec<(&'static str, Pace, Needs, Case)>,
     at_a_time: usize,
@@ -53,7 +53,7 @@ struct Lacking {
     is_required: bool,
 }
 
-/// What a case needs.
+/// The requirements of a case.
 struct Needs {
     cli: RealCli,
     lacking: Option<Lacking>,
@@ -74,20 +74,20 @@ impl Default for Suite {
 }
 
 impl Suite {
-    /// Makes an empty suite of the Claude Code CLI.
+    /// Makes an empty suite for the Claude Code CLI.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes an empty suite of this CLI.
+    /// Makes an empty suite for this CLI.
     #[must_use]
     pub fn of(cli: RealCli) -> Self {
         Self { cli, lacking: None, cases: Vec::new(), at_a_time: CASES_AT_A_TIME }
     }
 
-    /// The cases that are added from here on are ignored when there is a reason; they fail when the
-    /// variable `required` is set.
+    /// Ignores the cases added after this when there is a reason, or fails them when the variable
+    /// `required` is set.
     #[must_use]
     pub fn unless(mut self, reason: Option<String>, required: &str) -> Self {
         let is_required = std::env::var_os(required).is_some();
@@ -95,7 +95,7 @@ impl Suite {
         self
     }
 
-    /// The cases that are added from here on need this CLI.
+    /// Makes the cases added after this need this CLI.
     #[must_use]
     pub fn with(mut self, cli: RealCli) -> Self {
         self.cli = cli;
@@ -109,8 +109,7 @@ impl Suite {
         self
     }
 
-    /// Adds a case; its name is a claim. It runs on a runtime of its own and is cut off at a
-    /// deadline.
+    /// Adds a case; its name is a claim. It runs on its own runtime, with a deadline.
     #[must_use]
     pub fn case<F>(
         self,
@@ -123,7 +122,7 @@ impl Suite {
         self.add(name, Pace::Quick, CASE_DEADLINE, case)
     }
 
-    /// Adds a case that takes minutes: it is ignored unless `--ignored` asks for it.
+    /// Adds a case that takes minutes: it is ignored unless `--ignored` is given.
     #[must_use]
     pub fn slow_case<F>(
         self,
@@ -161,14 +160,14 @@ impl Suite {
         self
     }
 
-    /// Runs the suite and returns the program's exit code; call it first thing in `main`.
+    /// Runs the suite and returns the program's exit code; call it at the start of `main`.
     ///
-    /// The program is started again inside a network namespace with only loopback. Where that or
-    /// the CLI is missing, every case is ignored and the reason is printed; where the CLI is
-    /// required, one more case fails with the reason.
+    /// The program is restarted inside a network namespace with only loopback. Where that or the
+    /// CLI is missing, every case is ignored and the reason is printed; where the CLI is required,
+    /// one more case fails with the reason.
     #[must_use]
     pub fn run(self) -> ExitCode {
-        // Without any CLI there is nothing to keep away from real hosts.
+        // Without any CLI, nothing has to be kept away from real hosts.
         let is_any_found = self.cases.iter().any(|(_, _, needs, _)| needs.find().is_ok());
         let inside = if is_any_found { netns::enter_or_explain() } else { Ok(()) };
         let mut arguments = Arguments::from_args();
@@ -203,7 +202,7 @@ impl Suite {
     }
 }
 
-/// Why cases cannot run, each reason once.
+/// Why cases cannot run, without duplicates.
 #[derive(Default)]
 struct Missing {
     reasons: Vec<String>,
@@ -237,7 +236,7 @@ fn explain(reason: &str) {
     eprintln!("the cases with the real CLI were ignored: {reason}");
 }
 
-/// Returns the text of a file, or an empty one while it does not exist.
+/// Returns the text of a file, or an empty string while it does not exist.
 #[must_use]
 pub fn text_of(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()

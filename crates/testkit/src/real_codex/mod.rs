@@ -6,7 +6,7 @@ pub use sandbox::Sandbox;
 
 use crate::real_cli::RealCli;
 
-/// The Codex CLI: the static binary of the package, without the script for Node.js around it.
+/// The Codex CLI: the package's static binary, without its Node.js wrapper script.
 pub const CLI: RealCli = RealCli {
     variable: "PLEXUS_REAL_CODEX",
     require_variable: "PLEXUS_REQUIRE_REAL_CODEX",

@@ -6,12 +6,12 @@ use uuid::Uuid;
 use super::script::{Call, Found};
 use crate::messages_api::sse::{Event, split};
 
-/// What the stand-in says a request has cost; the CLI adds it up.
+/// The token count that the stand-in reports for a request; the CLI adds the counts up.
 const INPUT_TOKENS: u64 = 100;
-/// What the stand-in says an answer has cost.
+/// The token count that the stand-in reports for an answer.
 const OUTPUT_TOKENS: u64 = 20;
 
-/// The events up to the end of the content, and those that close the stream.
+/// Returns the events up to the end of the content, and those that close the stream.
 pub(super) fn events(found: &Found, body: &Value) -> (Vec<Event>, Vec<Event>) {
     let id = format!("resp_{}", Uuid::new_v4().simple());
     let mut stream = Stream::default();
@@ -50,7 +50,7 @@ impl Stream {
         self.events.push((name, data));
     }
 
-    /// Adds an item: its beginning, its deltas, and all of it.
+    /// Adds an item: its beginning, its deltas, and the whole item.
     fn item(&mut self, empty: Value, deltas: Vec<(&'static str, Value)>, whole: Value) {
         let index = self.items.len();
         self.push("response.output_item.added", json!({"output_index": index, "item": empty}));

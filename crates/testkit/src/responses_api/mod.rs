@@ -1,11 +1,11 @@
 //! A scripted stand-in for the OpenAI Responses API, for the real Codex CLI to talk to.
 //!
-//! It listens on a free loopback port and answers `POST /v1/responses` as a stream. What it says
-//! comes from a script inside the prompt itself (see [`script`]), so it works for many threads at
-//! once and for resumed ones; a prompt without a script gets a short text. Every request is kept
-//! for assertions.
+//! It listens on a free loopback port and answers `POST /v1/responses` as a stream. A script inside
+//! the prompt itself determines the answer (see [`script`]), so it works for many threads at once
+//! and for resumed ones; a prompt without a script gets a short text. Every request is kept for
+//! assertions.
 //!
-//! - [`script`]: what one answer is made of, and how it is found in a prompt.
+//! - [`script`]: the parts of one answer, and how its script is found in a prompt.
 //! - [`answer`]: an answer as the API streams it.
 
 mod answer;
@@ -31,13 +31,13 @@ pub struct ResponsesApi {
     task: JoinHandle<()>,
 }
 
-/// What the handlers share.
+/// The state that the handlers share.
 #[derive(Debug, Default)]
 struct State(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
-    /// The bodies of the requests for an answer, in their order.
+    /// The bodies of the requests for an answer, in order.
     requests: Vec<Value>,
     /// How often a failing step was played, for steps that fail only the first few times.
     failures: HashMap<String, u32>,
@@ -49,8 +49,8 @@ impl ResponsesApi {
         Self::start_at("127.0.0.1").await
     }
 
-    /// Starts a stand-in on a free port of this address. Agents with a proxy use it for all
-    /// addresses of loopback but the first.
+    /// Starts a stand-in on a free port of this address. An agent with a proxy uses the proxy for
+    /// every loopback address but the first.
     pub async fn start_at(host: &str) -> Result<Self> {
         let listener =
             TcpListener::bind((host, 0)).await.context("could not listen for the Responses API")?;
@@ -72,13 +72,13 @@ impl ResponsesApi {
         self.state.lock().requests.clone()
     }
 
-    /// Returns what the model was told last, as JSON text: the whole input of the newest request.
+    /// Returns the whole input of the newest request, as JSON text.
     #[must_use]
     pub fn last_input(&self) -> String {
         self.requests().last().map(|body| body["input"].to_string()).unwrap_or_default()
     }
 
-    /// Returns what came back from tools in the newest request, each as JSON text.
+    /// Returns the tool outputs in the newest request, each as JSON text.
     #[must_use]
     pub fn tool_outputs(&self) -> Vec<String> {
         let last = self.requests().pop().unwrap_or_default();
@@ -99,8 +99,8 @@ impl Drop for ResponsesApi {
 
 impl State {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A test that panicked while it held the lock has failed already; the others should not
-        // fail for it.
+        // A test that panicked with the lock held has failed already; the others should not fail
+        // because of it.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,6 +1,6 @@
-//! What one answer is made of, and how it is found in a prompt.
+//! The parts of one answer, and how its script is found in a prompt.
 //!
-//! A prompt may carry its own script: the steps as a JSON array between `@@` and `@@`, as in
+//! A prompt may contain its own script: the steps as a JSON array between `@@` and `@@`, as in
 //!
 //! ```text
 //! go @@[{"calls": [{"shell": ["touch made.txt", {}]}]}, {"texts": ["done"]}]@@
@@ -14,23 +14,23 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Stands before and after a script in a prompt.
+/// Encloses a script in a prompt.
 const FENCE: &str = "@@";
 
 /// One answer of the model: reasoning first, then texts, then calls; or a failure.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// A summary of thoughts before everything else.
+    /// A summary of the reasoning, before everything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
-    /// Texts, each a message of its own.
+    /// Texts, each its own message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub texts: Vec<String>,
-    /// Calls of tools; several are parallel.
+    /// Calls of tools; several run in parallel.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<Call>,
-    /// Characters in each delta of a text; all in one when absent.
+    /// Characters in each delta of a text; one delta when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chunk: Option<usize>,
     /// Milliseconds between two deltas.
@@ -39,7 +39,7 @@ pub struct Step {
     /// Fails instead of, or after, the content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fail: Option<Failure>,
-    /// Fails only this many times, then plays the content; for ever when absent.
+    /// Fails only this many times, then plays the content; always fails when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
 }
@@ -48,7 +48,7 @@ pub struct Step {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Call {
-    /// A shell command, with more arguments of the tool.
+    /// A shell command, with further arguments of the tool.
     Shell(String, Value),
     /// A patch.
     Patch(String),
@@ -56,15 +56,15 @@ pub enum Call {
     Function(String, Value),
 }
 
-/// How an answer goes wrong.
+/// How an answer fails.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Failure {
-    /// An HTTP error of this status, with this word for its kind, instead of the content.
+    /// An HTTP error with this status and this error kind, instead of the content.
     Status(u16, String),
-    /// The stream breaks off in the middle of the content, without a word.
+    /// The stream breaks off in the middle of the content, without an error.
     Cut,
-    /// The stream says the content and then nothing more, but stays open.
+    /// The stream sends the content and then nothing more, but stays open.
     Hang,
 }
 
@@ -81,7 +81,7 @@ impl Step {
         Self::default().and_call(Call::Shell(command.to_owned(), json!({})))
     }
 
-    /// Runs a shell command outside of the sandbox, which has to be asked for.
+    /// Runs a shell command outside the sandbox, which needs permission.
     #[must_use]
     pub fn escalated(command: &str) -> Self {
         let arguments = json!({
@@ -126,7 +126,7 @@ impl Step {
         self
     }
 
-    /// Fails the first `times` times it is asked for, then plays its content.
+    /// Fails the first `times` requests, then plays its content.
     #[must_use]
     pub fn failing_first(mut self, failure: Failure, times: u32) -> Self {
         (self.fail, self.times) = (Some(failure), Some(times));
@@ -134,7 +134,7 @@ impl Step {
     }
 }
 
-/// Returns a prompt that carries its own script.
+/// Returns a prompt that contains its own script.
 #[must_use]
 pub fn prompt(steps: &[Step]) -> String {
     format!("go {FENCE}{}{FENCE}", json!(steps))
@@ -144,13 +144,13 @@ pub fn prompt(steps: &[Step]) -> String {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) step: Step,
-    /// Tells this script from others.
+    /// Identifies this script.
     key: String,
     number: usize,
 }
 
 impl Found {
-    /// How the ids of this step's calls begin; they say which step a call belongs to.
+    /// Returns the prefix of the ids of this step's calls; it says which step a call belongs to.
     pub(super) fn call_prefix(&self) -> String {
         format!("call_{}_{}", self.key, self.number)
     }
@@ -176,8 +176,8 @@ pub(super) fn find(body: &Value) -> Found {
     Found { step: Step::text("There is no script."), key: "none".to_owned(), number: 0 }
 }
 
-/// Counts the answers of the model. What one answer holds follows each other; of parallel calls the
-/// outputs may stand between them, so the id of a call says more.
+/// Counts the answers of the model. The items of one answer are adjacent, except that outputs may
+/// stand between parallel calls. Calls are therefore counted by their ids.
 fn answers(items: &[Value], key: &str) -> usize {
     let (mut count, mut inside) = (0_usize, false);
     for item in items {
@@ -198,8 +198,8 @@ fn answers(items: &[Value], key: &str) -> usize {
     count
 }
 
-/// The texts that somebody else than the model has said to it; outputs of tools are none, though
-/// they may well repeat a script.
+/// Returns the texts that others than the model have written. Tool outputs are left out, because
+/// they may repeat a script.
 fn texts(item: &Value) -> Vec<&str> {
     if item["role"] != "user" {
         return Vec::new();

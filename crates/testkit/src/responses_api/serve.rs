@@ -1,4 +1,4 @@
-//! The HTTP side of the stand-in: keeps a request, chooses the answer, and streams it.
+//! The HTTP side of the stand-in: it keeps a request, chooses the answer, and streams it.
 
 use std::io;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use super::script::{Failure, Found};
 use super::{State, answer};
 use crate::messages_api::serve::{Ending, encode, json_response, response};
 
-/// The largest request body: a long prompt, escaped, and the history around it fit.
+/// The largest request body: enough for a long prompt, escaped, with its history.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 
 /// Serves until the task is aborted.
 pub(super) async fn serve(listener: TcpListener, state: Arc<State>) {
     let listener = listener.tap_io(|stream| {
-        // Without this each small event waits 40 ms for its acknowledgement. A socket that is gone
-        // already needs no option.
+        // Without this each small event waits 40 ms for its acknowledgement. It fails only when the
+        // socket is already closed.
         let _gone = stream.set_nodelay(true);
     });
     let router = Router::new()
@@ -33,7 +33,7 @@ pub(super) async fn serve(listener: TcpListener, state: Arc<State>) {
         .route("/v1/models", get(models))
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .with_state(state);
-    // Accept errors are retried inside, so this ends only with the task.
+    // axum retries accept errors, so this ends only with the task.
     let _never = axum::serve(listener, router).await;
 }
 
@@ -61,7 +61,7 @@ fn play(found: &Found, body: &Value) -> impl Stream<Item = io::Result<Bytes>> + 
             (content.into_iter().chain(closing).collect(), Ending::Proper)
         }
         Some(Failure::Cut) => {
-            // Somewhere in the middle, but never before the first delta: that is where a cut hurts.
+            // The cut is in the middle, but never before the first delta: that is where it hurts.
             let half = (content.len() / 2).max(3).min(content.len());
             (content.into_iter().take(half).collect(), Ending::Torn)
         }
