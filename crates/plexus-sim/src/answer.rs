@@ -1,8 +1,8 @@
-//! Permission answers: what the two channels may send back, and what each form means to the CLI.
+//! Permission answers: the forms that the two channels may send, and what each means to the CLI.
 
 use serde_json::Value;
 
-/// What an answer makes of a tool call.
+/// The effect of an answer on a tool call.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Answer {
     /// The tool runs, with another input if one was given.
@@ -11,8 +11,8 @@ pub(crate) enum Answer {
     Deny { message: String },
     /// The tool does not run and the turn ends; the message is lost.
     DenyAndInterrupt,
-    /// The tool does not run because the answer cannot be used, or will never come. The call counts
-    /// as denied.
+    /// The tool does not run because the answer cannot be used, or will never arrive. The call
+    /// counts as denied.
     Unusable { message: String },
     /// The question itself failed. The model sees a tool error; nobody denied anything.
     Failed { error: String },
@@ -20,11 +20,11 @@ pub(crate) enum Answer {
     NobodyToAsk { error: String },
 }
 
-/// What the CLI says of a tool result that is not one text block.
+/// The CLI's error for a tool result that is not one text block.
 const NOT_ONE_TEXT: &str = "Permission prompt tool returned an invalid result. Expected a single text block param with \
                             type=\"text\" and a string text value.";
 
-/// Who gave an answer; a bad one is blamed on it.
+/// Who gave an answer, for the error about a bad one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Answerer {
     PermitTool,
@@ -37,7 +37,7 @@ pub(crate) fn parse(answer: &Value, from: Answerer) -> Answer {
         Some("allow") => {
             let input = match answer.get("updatedInput") {
                 None => None,
-                // An empty object means the original input in this version.
+                // An empty object means the original input, in this version of the CLI.
                 Some(Value::Object(fields)) if fields.is_empty() => None,
                 Some(input @ Value::Object(_)) => Some(input.clone()),
                 Some(_) => return unusable(from),
@@ -60,7 +60,7 @@ pub(crate) fn parse(answer: &Value, from: Answerer) -> Answer {
     }
 }
 
-/// Reads what the permit tool of an MCP server returned.
+/// Reads the result of an MCP server's permit tool.
 pub(crate) fn parse_tool_result(result: &Value) -> Answer {
     let content =
         result.get("content").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -72,8 +72,7 @@ pub(crate) fn parse_tool_result(result: &Value) -> Answer {
     if result.get("isError") == Some(&Value::Bool(true)) {
         return Answer::Failed { error: first_text.unwrap_or("unknown error").to_owned() };
     }
-    // Structured content replaces the text in the CLI's eyes, even when the right text stands
-    // beside it.
+    // The CLI prefers structured content over the text, even when the right text is also there.
     if result.get("structuredContent").is_some() {
         return Answer::Failed { error: NOT_ONE_TEXT.to_owned() };
     }

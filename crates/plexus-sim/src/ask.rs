@@ -24,12 +24,12 @@ pub(crate) struct Question {
 
 impl Question {
     pub(crate) fn give(self, answer: Answer) {
-        // A turn that was interrupted in between no longer listens.
+        // A turn that was interrupted meanwhile no longer waits for the answer.
         let _ = self.answer.send(answer);
     }
 }
 
-/// A tool call with all that a question needs.
+/// A tool call with everything that a question needs.
 #[derive(Debug)]
 pub(crate) struct ToolCall {
     pub(crate) id: String,
@@ -37,7 +37,7 @@ pub(crate) struct ToolCall {
     pub(crate) raw_input: Box<RawValue>,
     pub(crate) input: Value,
     pub(crate) manners: Manners,
-    /// The answer to come, for a call that was asked about while its message was still being
+    /// The pending answer, for a call that was asked about while its message was still being
     /// written.
     pub(crate) early_answer: Option<oneshot::Receiver<Answer>>,
 }
@@ -62,7 +62,7 @@ impl Sim {
             Some(answer) => answer,
             None => self.open_question(call, because),
         };
-        // The question is dropped unanswered when nobody can answer any more.
+        // The question is dropped when nobody can answer any more.
         Some(answer.await.unwrap_or_else(|_| stream_closed()))
     }
 
@@ -87,7 +87,7 @@ impl Sim {
         }
     }
 
-    /// Writes a question; its answer comes through the receiver.
+    /// Writes a question; its answer arrives through the receiver.
     pub(crate) fn open_question(
         &self,
         call: &ToolCall,
@@ -95,7 +95,7 @@ impl Sim {
     ) -> oneshot::Receiver<Answer> {
         let (answer, wait) = oneshot::channel();
         if self.input_closed.get() {
-            // Dropping the sender is the answer.
+            // Dropping the sender tells the receiver that there is no answer.
             return wait;
         }
         let request_id = line_id().to_string();
@@ -110,7 +110,7 @@ impl Sim {
         wait
     }
 
-    /// Sends some other request, and returns the answer as it comes. `None` when nobody can answer.
+    /// Sends another kind of request, and returns the raw answer. `None` when nobody can answer.
     pub(crate) async fn request(&self, subtype: &str, id: RequestId) -> Option<Value> {
         if self.input_closed.get() || !self.options.stream_input {
             return None;
@@ -163,7 +163,7 @@ impl Sim {
             self.set_state("running");
             question.give(stream_closed());
         }
-        // Dropping them is the answer.
+        // Dropping the senders tells the receivers that there is no answer.
         self.requests.take();
     }
 }

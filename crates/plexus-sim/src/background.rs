@@ -1,5 +1,5 @@
-//! Turns that nobody asked for: background tasks, which are Bash commands that go on after their
-//! tool call has returned and announce their end, and wake-ups.
+//! Turns that start without a prompt: from background tasks, which are Bash commands that outlive
+//! their tool call and announce their end, and from wake-ups.
 
 use std::cell::RefCell;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::wire::line_id;
 pub(crate) struct Tasks {
     running: RefCell<Vec<Task>>,
     news: mpsc::UnboundedSender<News>,
-    /// Where their output goes; removed with the process.
+    /// Where their output goes; removed when the process ends.
     folder: PathBuf,
 }
 
@@ -34,7 +34,7 @@ struct Task {
     handle: AbortHandle,
 }
 
-/// What makes the process begin a turn by itself.
+/// An event that makes the process start a turn by itself.
 pub(crate) enum News {
     /// A task has ended by itself.
     Ended { task_id: String, code: i32 },
@@ -42,7 +42,7 @@ pub(crate) enum News {
     WakeUp { text: String },
 }
 
-/// The turn that such news start.
+/// The turn that such an event starts.
 pub(crate) struct Notification {
     pub(crate) summary: String,
     pub(crate) origin: Value,
@@ -60,7 +60,7 @@ impl Tasks {
         self.running.borrow().is_empty()
     }
 
-    /// Ends every task and removes what they wrote.
+    /// Ends every task and removes its output.
     pub(crate) fn end_all(&self) {
         for task in self.running.take() {
             task.handle.abort();
@@ -95,7 +95,7 @@ impl Sim {
         self.emit_system("background_tasks_changed", json!({"tasks": self.tasks.listed()}));
     }
 
-    /// Starts a command in the background; the result of its call tells where its output goes.
+    /// Starts a command in the background; the result of its call says where its output goes.
     pub(crate) fn start_task(&self, tool_use_id: &str, input: &Value) -> ToolOutput {
         let text = |key: &str| input.get(key).and_then(Value::as_str);
         let Some(command) = text("command") else {
@@ -113,7 +113,7 @@ impl Sim {
         let task_id = id.clone();
         let waiting = tokio::spawn(async move {
             let code = shell.finish().await.map_or(-1, |output| output.code);
-            // The loop is gone only when the process is.
+            // The loop ends only with the process.
             let _ = news.send(News::Ended { task_id, code });
         });
         let task = Task {
@@ -146,17 +146,17 @@ impl Sim {
         }
     }
 
-    /// Begins a turn that says `text` after a while, as a schedule of the CLI does.
+    /// Starts a turn that says `text` after a delay, as a schedule of the CLI does.
     pub(crate) fn wake_later(&self, after: Duration, text: String) {
         let news = self.tasks.news.clone();
-        // Nobody waits for it: it ends with the process.
+        // The task is not awaited: it ends with the process.
         drop(tokio::spawn(async move {
             tokio::time::sleep(after).await;
             let _ = news.send(News::WakeUp { text });
         }));
     }
 
-    /// Tells what has happened, and what the model is to be told. `None` for a task that was
+    /// Reports an event, and returns the notification for the model. `None` for a task that was
     /// stopped meanwhile.
     pub(crate) fn announce(&self, news: News) -> Option<Notification> {
         let (task_id, code) = match news {
@@ -176,7 +176,7 @@ impl Sim {
         Some(Notification { summary, origin })
     }
 
-    /// Stops a task on request; there is no turn about it.
+    /// Stops a task on request; this starts no turn.
     pub(crate) fn stop_task(&self, id: &str) -> Result<(), String> {
         let task = self.tasks.take(id).ok_or_else(|| format!("No task found with ID: {id}"))?;
         task.handle.abort();

@@ -1,5 +1,5 @@
-//! The Bash tool: a real shell in a session of its own, so that a signal to our process group
-//! misses it, as with the CLI.
+//! The Bash tool: a real shell in its own session, so that a signal to our process group does not
+//! reach it, as with the CLI.
 
 use std::fs::File;
 use std::io;
@@ -10,15 +10,15 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 
-/// How long output is waited for after the shell has ended: something it left running may hold the
+/// How long to wait for output after the shell has ended: a process it left running may hold the
 /// pipe for ever.
 const GRACE_FOR_OUTPUT: Duration = Duration::from_millis(100);
 
-/// A program that starts another one in a new session. Without it, a process group of its own has
-/// to do.
+/// A program that starts another one in a new session. Without it, a new process group must
+/// suffice.
 const SETSID: &str = "/usr/bin/setsid";
 
-/// A running shell. Dropping it kills whatever is left of it and its children.
+/// A running shell. Dropping it kills the shell and its remaining children.
 #[derive(Debug)]
 pub(crate) struct Shell {
     child: Child,
@@ -26,12 +26,12 @@ pub(crate) struct Shell {
     pid: Option<u32>,
 }
 
-/// What a command left behind.
+/// The output and exit code of a command.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// The exit code, or 128 and the signal.
+    /// The exit code, or 128 plus the signal.
     pub(crate) code: i32,
 }
 
@@ -70,7 +70,7 @@ impl Shell {
         Ok(Self { child, pid })
     }
 
-    /// Waits for the command and takes its output.
+    /// Waits for the command and returns its output.
     pub(crate) async fn finish(mut self) -> io::Result<Output> {
         let stdout = self.child.stdout.take();
         let stderr = self.child.stderr.take();
@@ -87,12 +87,12 @@ impl Shell {
                 }
             };
             if !read_all {
-                // What comes later than this belongs to something that outlived the shell.
+                // Later output belongs to a process that outlived the shell.
                 let _ = tokio::time::timeout(GRACE_FOR_OUTPUT, read).await;
             }
             status
         };
-        // It has ended by itself: what it left running deliberately stays, as with the real CLI.
+        // The shell has ended by itself: processes that it left running stay, as with the real CLI.
         self.pid = None;
         Ok(Output {
             stdout: String::from_utf8_lossy(&out).into_owned(),
@@ -109,8 +109,8 @@ impl Drop for Shell {
             self.pid.and_then(|pid| rustix::process::Pid::from_raw(i32::try_from(pid).ok()?))
         {
             use rustix::process::{Signal, kill_process, kill_process_group};
-            // Before `setsid` has run there is no group yet, and the process itself is all there
-            // is. Both may be gone.
+            // Before `setsid` has run there is no group yet, only the process itself. Both may be
+            // gone.
             if kill_process_group(pid, Signal::KILL).is_err() {
                 let _ = kill_process(pid, Signal::KILL);
             }

@@ -1,18 +1,19 @@
-//! The command line: the flags of the real CLI that the simulator understands, read the way the
-//! real CLI reads them.
+//! The command line: the flags of the real CLI that the simulator understands, parsed as the real
+//! CLI does.
 //!
-//! Written by hand because the real parser has habits of its own: some options take every word up
-//! to the next option, an unknown option is exit code 1, and everything after `--` is the prompt.
+//! The parser is written by hand because the real one is unusual: some options take every word up
+//! to the next option, an unknown option gives exit code 1, and everything after `--` is the
+//! prompt.
 
 use std::ffi::OsString;
 
 use uuid::Uuid;
 
-/// What the caller asked for.
+/// The parsed options.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     pub(crate) output: OutputFormat,
-    /// Prompts and answers come as JSON lines on stdin.
+    /// Prompts and answers arrive as JSON lines on stdin.
     pub(crate) stream_input: bool,
     pub(crate) verbose: bool,
     pub(crate) partial_messages: bool,
@@ -21,14 +22,14 @@ pub(crate) struct Options {
     pub(crate) resume: Option<String>,
     pub(crate) continue_last: bool,
     pub(crate) fork_session: bool,
-    /// The message behind which the resumed conversation is taken up.
+    /// The message after which the resumed conversation continues.
     pub(crate) resume_session_at: Option<String>,
     pub(crate) session_id: Option<String>,
-    /// Files, or JSON written out on the command line.
+    /// Files, or inline JSON.
     pub(crate) mcp_config: Vec<String>,
     pub(crate) permission_prompt_tool: Option<String>,
     pub(crate) permission_mode: Option<String>,
-    /// A file, or JSON written out on the command line.
+    /// A file, or inline JSON.
     pub(crate) settings: Option<String>,
     pub(crate) allowed_tools: Vec<String>,
     pub(crate) disallowed_tools: Vec<String>,
@@ -37,19 +38,19 @@ pub(crate) struct Options {
     pub(crate) prompt: Option<String>,
 }
 
-/// What is written to stdout.
+/// The format of stdout.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OutputFormat {
     /// The text of the result.
     #[default]
     Text,
-    /// The result line alone.
+    /// Only the result line.
     Json,
     /// Every line.
     StreamJson,
 }
 
-/// What the command line means.
+/// The meaning of the command line.
 #[derive(Debug)]
 pub(crate) enum Invocation {
     Run(Box<Options>),
@@ -88,7 +89,7 @@ pub(crate) enum UsageError {
     SkipsPermissions(String),
 }
 
-/// Reads the words after the program's name.
+/// Parses the words after the program's name.
 pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocation, UsageError> {
     let words = args
         .into_iter()
@@ -120,8 +121,8 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
         match flag.as_str() {
             "-v" | "--version" => return Ok(Invocation::Version),
             "-h" | "--help" => return Ok(Invocation::Help),
-            // The simulator has no other mode than print, no hooks, no telemetry and no settings
-            // files: nothing to do.
+            // The simulator has only print mode, and no hooks, telemetry or settings files, so
+            // these flags do nothing.
             "-p"
             | "--print"
             | "--strict-mcp-config"
@@ -156,7 +157,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Invocati
             }
             "--mcp-config" | "--allowedTools" | "--allowed-tools" | "--disallowedTools"
             | "--disallowed-tools" | "--add-dir" | "--tools" => {
-                // These take every word up to the next option, as the real CLI's do.
+                // These options take every word up to the next option, as in the real CLI.
                 let mut values = vec![one()?];
                 while let Some(value) = words.next_if(|word| !word.starts_with('-')) {
                     values.push(value);

@@ -7,19 +7,19 @@ use crate::result::Ending;
 use crate::sim::{Prompt, Sim, model_name};
 use crate::wire::{ControlResponse, Initialized, VERSION, control_error, control_success, now};
 
-/// What a line of stdin asks the loop to do.
+/// What the loop must do about a line of stdin.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// Nothing more than what has been done already.
+    /// Nothing: the line has been handled.
     Done,
     /// Ends the current turn, then answers the request.
     Interrupt { request_id: String },
-    /// The line cannot be understood; the CLI dies of it.
+    /// The line cannot be understood, and the CLI exits.
     Die { reason: String },
 }
 
 impl Sim {
-    /// Takes one line of stdin.
+    /// Handles one line of stdin.
     pub(crate) fn take_line(&self, line: &[u8]) -> Order {
         if line.trim_ascii().is_empty() {
             return Order::Done;
@@ -33,7 +33,7 @@ impl Sim {
             Some("user") => self.take_prompt(&message),
             Some("control_response") => self.take_answer(&message, line),
             Some("control_request") => return self.take_request(&message),
-            // `keep_alive`, and whatever else a newer supervisor may say.
+            // `keep_alive`, and anything that a newer supervisor may send.
             _ => {}
         }
         Order::Done
@@ -55,7 +55,7 @@ impl Sim {
         if let Some(uuid) = &prompt.uuid
             && !self.known_prompts.borrow_mut().insert(uuid.clone())
         {
-            // The same prompt again is shown to have arrived, and not run again.
+            // A repeated prompt is acknowledged, but does not run again.
             self.emit_replay(&prompt, None);
             return;
         }
@@ -78,13 +78,13 @@ impl Sim {
         self.queue.borrow_mut().push_back(prompt);
     }
 
-    /// Takes an answer to one of our questions. Any other is ignored, and not written back.
+    /// Takes an answer to one of our questions. Any other is ignored, and not echoed.
     fn take_answer(&self, message: &Value, line: &[u8]) {
         let Some(response) = message.get("response") else { return };
         let id = response.get("request_id").unwrap_or(&Value::Null);
         let request = self.requests.borrow_mut().remove(&id.to_string());
         if let Some(request) = request {
-            // A turn that was interrupted in between no longer listens.
+            // A turn that was interrupted meanwhile no longer waits for the answer.
             let _ = request.send(response.clone());
             return;
         }
@@ -101,7 +101,7 @@ impl Sim {
         if self.options.replay_user_messages && !is_error {
             self.out.raw(line.trim_ascii().to_vec());
         }
-        // The state is that of the last change: another question may still be open.
+        // The state follows the latest change, even if another question is still open.
         self.set_state("running");
         question.give(if is_error {
             let error = response.get("error").and_then(Value::as_str).unwrap_or("unknown error");
@@ -189,7 +189,7 @@ impl Sim {
         cancelled
     }
 
-    /// Ends the current turn, if there is one, and says what is still queued. Returns how the turn
+    /// Ends the current turn, if there is one, and reports the queued prompts. Returns how the turn
     /// ended.
     pub(crate) fn interrupt(&self, request_id: &str, turn_runs: bool) -> Option<Ending> {
         self.cancel_questions();
@@ -200,7 +200,7 @@ impl Sim {
         turn_runs.then(|| self.abort_turn())
     }
 
-    /// Writes what the CLI writes about a turn that was stopped from outside.
+    /// Writes the lines that the CLI writes about a turn stopped from outside.
     pub(crate) fn abort_turn(&self) -> Ending {
         self.emit_echo();
         let speech = self.turn.borrow_mut().speech.take();
@@ -219,7 +219,7 @@ impl Sim {
         }
     }
 
-    /// The answer to `initialize`: what this process is, and which questions are open.
+    /// Returns the answer to `initialize`: a description of this process, and its open questions.
     fn initialized<'a>(&self, request_id: &'a str) -> ControlResponse<Initialized<'a>> {
         let pending: Vec<Value> = self
             .questions

@@ -1,9 +1,7 @@
-//! What the simulator really did, in its own words: one line for each tool that ran, before it
-//! runs.
+//! The simulator's own record of its actions: one line for each tool, before it runs.
 //!
-//! Whoever tests a supervisor compares this with what was allowed. It is written when
-//! `PLEXUS_SIM_DIARY` names a file, in one write for each line, so that several processes can share
-//! it.
+//! A test of a supervisor compares it with the allowed calls. It is written when `PLEXUS_SIM_DIARY`
+//! names a file, in one write for each line, so that several processes can share it.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -13,7 +11,7 @@ use serde_json::{Value, json};
 /// The variable that names the file.
 const VARIABLE: &str = "PLEXUS_SIM_DIARY";
 
-/// Notes that a tool is about to run, with the input that it gets.
+/// Records that a tool is about to run, with its input.
 pub(crate) fn note(tool_use_id: &str, name: &str, input: &Value, accepted_by: &str) {
     let Some(path) = std::env::var_os(VARIABLE) else { return };
     let line = json!({"pid": std::process::id(), "tool_use_id": tool_use_id, "name": name, "input": input, "accepted_by": accepted_by});

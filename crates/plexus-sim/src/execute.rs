@@ -1,4 +1,4 @@
-//! Running the tool calls of one message: judged by the rules, asked about where needed, then
+//! Runs the tool calls of one message: they are judged by the rules, asked about where needed, then
 //! really run.
 
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::tools::{self, ToolOutput};
 use crate::turn::{TurnEnd, result_block};
 use crate::wire::{PermissionDecision, ToolResultMeta, line_id};
 
-/// What the model is told of a call that was stopped before it ran.
+/// The text for the model about a call that was stopped before it ran.
 const REJECTED: &str = "The user doesn't want to proceed with this tool use. The tool use was \
     rejected (eg. if it was a \
                         file edit, the new_string was NOT written to the file). STOP what you are \
                         doing and wait for \
                         the user to tell you how to proceed.";
 
-/// What the model is told when nobody can be asked.
+/// The text for the model when nobody can be asked.
 const NO_APPROVAL_SURFACE: &str = "Permission for this tool use was denied. It requires approval, \
     and this session has no \
                                    approval surface — nobody can answer a permission prompt here \
@@ -52,13 +52,14 @@ const ANNOUNCED_AFTER: Duration = Duration::from_secs(3);
 struct Executed {
     ran: bool,
     text: String,
-    /// Set when the turn ends with it.
+    /// Set when the call ends the turn.
     end: Option<TurnEnd>,
 }
 
 impl Sim {
-    /// Notes a call of the message that is being written. The first one, and Reads right behind
-    /// each other, are asked about at once: the CLI does not wait for the end of the message.
+    /// Records a call of the message that is being written. The first call, and directly
+    /// consecutive Reads, are asked about at once: the CLI does not wait for the end of the
+    /// message.
     pub(crate) fn open_tool(&self, call: &mut ToolCall) {
         let mut turn = self.turn.borrow_mut();
         let at_once = turn.open_tools.iter().all(|open| open.name == "Read" && call.name == "Read");
@@ -82,8 +83,8 @@ impl Sim {
         }
     }
 
-    /// Runs the calls of one message and writes their results: Reads at the same time, everything
-    /// else one by one.
+    /// Runs the calls of one message and writes their results: Reads in parallel, everything else
+    /// one by one.
     pub(crate) async fn run_tools(&self, mut calls: Vec<ToolCall>) -> Result<Last, TurnEnd> {
         let mut last = Last::default();
         for group in calls.chunk_by_mut(|one, next| one.name == "Read" && next.name == "Read") {
@@ -246,7 +247,7 @@ impl Sim {
         output
     }
 
-    /// Tells that a command which was announced as a task has ended.
+    /// Reports that a command announced as a task has ended.
     pub(crate) fn emit_announced_end(&self, mut task: Value, status: &str) {
         let summary = task["description"].take();
         if let Some(fields) = task.as_object_mut() {
@@ -268,7 +269,7 @@ impl Sim {
     ) -> Executed {
         self.turn.borrow_mut().open_tools.retain(|tool| tool.id != call.id);
         let text = output.text();
-        // A call that never came to a decision has no word about one.
+        // A call without a decision has no metadata about one.
         let meta = permission_decision.map(|decision| ToolResultMeta {
             id: call.id.clone(),
             non_execution_kind,
@@ -282,15 +283,14 @@ impl Sim {
         Executed { ran: false, text, end: None }
     }
 
-    /// Writes the results of calls that an interrupt stopped, and the note that it did.
+    /// Writes the results of calls that an interrupt stopped, and a note about the interrupt.
     pub(crate) fn reject_open_tools(&self) {
         let open = std::mem::take(&mut self.turn.borrow_mut().open_tools);
         for tool in open {
             if let Some(task) = tool.announced {
                 self.emit_announced_end(task, "stopped");
             }
-            // A tool that ran was allowed to; only a question that got no answer counts as a
-            // denial.
+            // A running tool was allowed; only an unanswered question counts as a denial.
             if tool.stage == ToolStage::Asking {
                 self.note_denial(&tool.name, &tool.id, &tool.input);
             }

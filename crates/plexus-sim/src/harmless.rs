@@ -1,17 +1,16 @@
-//! Shell commands that run unasked in the CLI's default mode.
+//! Shell commands that run without permission in the CLI's default mode.
 //!
-//! A short list on purpose: the commands that the notes on the CLI name, and those of the recorded
-//! runs. Anything that this file does not understand asks, which is the safe way to be wrong.
+//! The list is short on purpose: the commands that the notes on the CLI name, and those of the
+//! recorded runs. Any other command asks, which is the safe way to be wrong.
 
-/// Commands that only read, whatever their arguments, as long as those stay inside the working
-/// directory.
+/// Commands that only read, with any arguments inside the working directory.
 const READERS: &[&str] =
     &["ls", "cat", "grep", "find", "echo", "sleep", "ps", "pwd", "head", "tail", "wc", "true"];
 
-/// Reading subcommands of git.
+/// Git subcommands that only read.
 const GIT_READERS: &[&str] = &["status", "log", "diff"];
 
-/// Options of `find` that do more than look.
+/// Options of `find` that do more than search.
 const FIND_ACTIONS: &[&str] =
     &["-exec", "-execdir", "-ok", "-okdir", "-delete", "-fprint", "-fprintf", "-fls"];
 
@@ -39,7 +38,7 @@ fn is_harmless_part(part: &str, is_inside: &impl Fn(&str) -> bool) -> bool {
     READERS.contains(&program)
         && !arguments.iter().any(|argument| FIND_ACTIONS.contains(argument))
         && arguments.iter().filter(|argument| argument.contains(['/', '~', '.'])).all(|path| {
-            // A tilde is the shell's to expand, and what it becomes is not inside.
+            // The shell expands a tilde to a path that is not inside.
             !path.starts_with('~') && is_inside(path)
         })
 }

@@ -1,4 +1,4 @@
-//! What the last tools gave back, for `${last.FIELD}` in the steps that follow.
+//! The results of the last tools, for `${last.FIELD}` in the following steps.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ const OPEN: &str = "${last.";
 /// The outcome of the last tool step.
 #[derive(Debug)]
 pub(crate) struct Last {
-    /// The result's text, read as JSON if it is some.
+    /// The result's text, parsed as JSON if possible.
     pub(crate) value: Value,
     pub(crate) all_ran: bool,
 }
@@ -23,7 +23,7 @@ impl Default for Last {
     }
 }
 
-/// A `${last.…}` that names nothing.
+/// A `${last.…}` that refers to nothing.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("sim script: ${{last.{0}}} names nothing in the last tool's result")]
 pub(crate) struct Unresolved(String);
@@ -37,7 +37,7 @@ impl Last {
         }
     }
 
-    /// Puts values in place of every `${last.…}` in a text.
+    /// Replaces every `${last.…}` in a text with its value.
     pub(crate) fn fill_text(&self, text: &str) -> Result<String, Unresolved> {
         let mut filled = String::new();
         let mut rest = text;
@@ -81,8 +81,8 @@ impl Last {
     fn fill_value(&self, value: &mut Value) -> Result<(), Unresolved> {
         match value {
             Value::String(text) => {
-                // A string that is nothing but one reference becomes the value itself, numbers and
-                // lists included.
+                // A string that consists of one reference becomes the value itself, which may be a
+                // number or a list.
                 let whole = text.strip_prefix(OPEN).and_then(|path| path.strip_suffix('}'));
                 *value = match whole.filter(|path| !path.contains('}')) {
                     Some(path) => self.find(path)?.clone(),

@@ -1,4 +1,4 @@
-//! The `plexus-sim` program: the simulator under a name of its own, for a `--claude-bin` that takes
+//! The `plexus-sim` program: the simulator as a separate program, for a `--claude-bin` that takes
 //! no subcommand.
 
 use std::process::ExitCode;

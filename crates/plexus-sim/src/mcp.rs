@@ -1,9 +1,9 @@
 //! The MCP servers of `--mcp-config`: connecting, listing their tools, and calling them with rmcp's
 //! client.
 //!
-//! A connection is made at the start and again when it is needed and gone: a server that came late
-//! still works, and one that was lost is found again. What the transport can repair by itself (a
-//! lost stream that had event ids, a session that the server no longer knows) is left to it.
+//! A connection is made at the start, and again whenever it is needed and lost. So a server that
+//! starts late still works, and a lost one is reconnected. Some failures are left to the transport
+//! to repair: a lost stream with event ids, and a session that the server no longer knows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::process::Stdio;
@@ -26,16 +26,15 @@ use tokio::sync::{Mutex, OnceCell};
 
 use crate::wire::{McpServerStatus, VERSION};
 
-/// How long the first turn waits for servers that do not answer; they are `pending` in its `init`
-/// then.
+/// How long the first turn waits for servers that do not answer; its `init` then lists them as
+/// `pending`.
 const PATIENCE_AT_START: Duration = Duration::from_secs(5);
-/// How long a silent call over HTTP lives when its server entry names no limit; progress starts it
-/// anew.
+/// The timeout of a silent call over HTTP whose server entry sets no limit; progress resets it.
 const SILENT_CALL_LIMIT: Duration = Duration::from_secs(300);
-/// How often a lost stream is looked for again before its call is given up, as the CLI does.
+/// How many times a lost stream is reconnected before its call is given up, as in the CLI.
 const RECONNECTS: usize = 2;
-/// The rest before the second look. The CLI rests again for as long as the server said, which for
-/// ours is this; rmcp forgets it after the first look.
+/// The pause before the second reconnect. The CLI pauses as long as the server asked for, which is
+/// this for ours; rmcp forgets that interval after the first reconnect.
 const SECOND_LOOK: Duration = Duration::from_secs(15);
 
 type Connection = RunningService<RoleClient, ClientConfig>;
@@ -81,7 +80,7 @@ struct Entry {
     timeout: Option<u64>,
 }
 
-/// `--mcp-config` that cannot be used.
+/// An unusable `--mcp-config`.
 #[derive(Debug, thiserror::Error)]
 #[error("Error: Invalid MCP configuration:\n{0}")]
 pub(crate) struct ConfigError(String);
@@ -98,7 +97,7 @@ pub(crate) enum CallError {
 }
 
 impl Servers {
-    /// Reads the configuration, files and JSON alike.
+    /// Reads the configuration, from files and inline JSON.
     pub(crate) fn new(configs: &[String]) -> Result<Self, ConfigError> {
         let mut servers = BTreeMap::new();
         for config in configs {
@@ -122,7 +121,7 @@ impl Servers {
     pub(crate) async fn start(&self) {
         let connect = || async {
             let all = self.servers.values().map(|server| async {
-                // A failure shows in the status; the first call tries again.
+                // The status shows a failure; the first call tries again.
                 let _ = tokio::time::timeout(PATIENCE_AT_START, server.live()).await;
             });
             futures::future::join_all(all).await;
@@ -139,7 +138,7 @@ impl Servers {
         self.servers.iter().map(one).collect()
     }
 
-    /// The tools of all connected servers, by the names that the model uses.
+    /// Returns the tools of all connected servers, by the names that the model uses.
     pub(crate) async fn tools(&self) -> Vec<String> {
         let mut tools = Vec::new();
         for (name, server) in &self.servers {
@@ -172,7 +171,7 @@ impl Servers {
 }
 
 impl Server {
-    /// The connection, made again if it is gone.
+    /// Returns the connection, and reconnects if it is lost.
     async fn live(&self) -> Result<Arc<Live>, String> {
         let mut slot = self.connection.lock().await;
         if let Some(live) = slot.as_ref().filter(|live| !live.connection.is_closed()) {
@@ -246,7 +245,7 @@ impl Entry {
             Implementation::new("claude-code", VERSION),
         )
         .with_protocol_version(ProtocolVersion::V_2025_11_25);
-        // As the CLI starts: look for the newest protocol first, fall back to `initialize`.
+        // Like the CLI, try the newest protocol first, then fall back to `initialize`.
         let lifecycle = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(ProtocolVersion::V_2025_11_25),
@@ -308,11 +307,12 @@ impl Entry {
 }
 
 fn http_client() -> Result<reqwest::Client, String> {
-    // Servers of a child are on loopback; a proxy from the environment would only see their tokens.
+    // Servers of a child are on loopback; a proxy from the environment would only learn their
+    // tokens.
     reqwest::Client::builder().no_proxy().build().map_err(|error| error.to_string())
 }
 
-/// The name under which the model knows a tool: anything unusual becomes an underscore.
+/// Returns the model's name for a tool: any unusual character becomes an underscore.
 fn model_name(server: &str, tool: &str) -> String {
     let plain = |text: &str| -> String {
         text.chars()
@@ -322,8 +322,8 @@ fn model_name(server: &str, tool: &str) -> String {
     format!("mcp__{}__{}", plain(server), plain(tool))
 }
 
-/// Puts environment variables in place of `${NAME}` and `${NAME:-default}`; an unset one stays as
-/// it is written.
+/// Replaces `${NAME}` and `${NAME:-default}` with environment variables; a reference to an unset
+/// one stays unchanged.
 fn expand(text: &str) -> String {
     let mut expanded = String::new();
     let mut rest = text;

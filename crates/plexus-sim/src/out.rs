@@ -1,9 +1,9 @@
-//! Standard output: whole lines, in order, written by a thread of their own.
+//! Standard output: whole lines, in order, written by a separate thread.
 //!
 //! [`Out::line`] never waits, so that a line can be written in the middle of a change of state. The
-//! thread flushes whenever nothing more is waiting: a single line is out at once, a burst goes out
-//! in large writes. A reader that stops reading stops only the thread; whoever produces much asks
-//! [`Out::room`] first and waits there, as the real CLI does.
+//! thread flushes whenever its queue is empty: a single line is written at once, a burst in large
+//! writes. A reader that stops reading stops only the thread. A producer of much output first waits
+//! in [`Out::room`], as the real CLI does.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::Serialize;
 use tokio::sync::{Notify, mpsc, oneshot};
 
-/// Bytes that may wait for a slow reader before the story stands still. Two pipe buffers: enough to
+/// Bytes that may wait for a slow reader before the story pauses. Two pipe buffers are enough to
 /// never starve the writer.
 const MAX_WAITING_BYTES: usize = 128 * 1024;
 
@@ -56,19 +56,20 @@ impl Out {
         self.raw(bytes);
     }
 
-    /// Writes one line as it is.
+    /// Writes one line unchanged.
     pub(crate) fn raw(&self, mut bytes: Vec<u8>) {
         bytes.push(b'\n');
         self.waiting.bytes.fetch_add(bytes.len(), Ordering::Relaxed);
-        // The writer only goes away when nobody can read stdout any more. The real CLI goes on
-        // then, and so do we.
+        // The writer ends only when nobody can read stdout any more. The real CLI then goes on, and
+        // so do we.
         let _ = self.lines.send(Message::Line(bytes));
     }
 
-    /// Waits until the reader has caught up to within a bounded amount.
+    /// Waits until the reader lags by no more than a bounded amount.
     pub(crate) async fn room(&self) {
         loop {
-            // The wait is armed before the look: a drain between the two would otherwise be missed.
+            // The wait is armed before the check: a drain between the two would otherwise be
+            // missed.
             let drained = self.waiting.drained.notified();
             if self.waiting.bytes.load(Ordering::Relaxed) <= MAX_WAITING_BYTES {
                 return;
@@ -77,11 +78,11 @@ impl Out {
         }
     }
 
-    /// Waits until everything written so far is with the reader.
+    /// Waits until everything queued so far is written to stdout.
     pub(crate) async fn flush(&self) {
         let (done, wait) = oneshot::channel();
         if self.lines.send(Message::Flush(done)).is_ok() {
-            // An error means that the writer is gone, and then there is nothing to wait for.
+            // An error means that the writer has ended, so there is nothing to wait for.
             let _ = wait.await;
         }
     }

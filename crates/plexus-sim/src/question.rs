@@ -1,5 +1,5 @@
-//! What a permission question on the control channel says about its tool call: a description, a
-//! reason, and the rules that would make it unnecessary next time.
+//! The contents of a permission question on the control channel: a description, a reason, and the
+//! rules that would make it unnecessary next time.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::wire::{CanUseTool, raw};
 /// Commands whose first argument is a path that they change.
 const PATH_CHANGERS: &[&str] = &["touch", "mkdir", "rm", "rmdir"];
 
-/// The question for a call.
+/// Returns the question for a call.
 pub(crate) fn can_use_tool(call: &ToolCall, because: AskedBecause, cwd: &Path) -> CanUseTool {
     let input = match completed_input(call, cwd) {
         Some(input) => raw(&input),
@@ -62,7 +62,7 @@ pub(crate) fn can_use_tool(call: &ToolCall, because: AskedBecause, cwd: &Path) -
         }
     }
     if because == AskedBecause::Rule {
-        // The rule would ask again whatever was suggested, so nothing is.
+        // The rule would ask again after any suggestion, so there are none.
         question.permission_suggestions = Vec::new();
         question.blocked_path = None;
         question.decision_reason = None;
@@ -73,8 +73,8 @@ pub(crate) fn can_use_tool(call: &ToolCall, because: AskedBecause, cwd: &Path) -
     question
 }
 
-/// The input as the CLI completes it before it asks: absolute paths, and the default of
-/// `replace_all`. `None` if it is complete as the model wrote it.
+/// Returns the input as the CLI completes it before it asks: absolute paths, and the default of
+/// `replace_all`. `None` if the model's input is complete.
 pub(crate) fn completed_input(call: &ToolCall, cwd: &Path) -> Option<Value> {
     if !matches!(call.name.as_str(), "Read" | "Write" | "Edit") {
         return None;
@@ -116,7 +116,7 @@ fn add_rules(rule: &Value, destination: &str) -> Value {
     json!({"type": "addRules", "rules": [rule], "behavior": "allow", "destination": destination})
 }
 
-/// A path as people read it: relative inside the working directory.
+/// Returns a path for display: relative inside the working directory.
 fn shown_path(path: &str, cwd: &Path) -> String {
     let path = resolve(cwd, path);
     path.strip_prefix(cwd).unwrap_or(&path).display().to_string()

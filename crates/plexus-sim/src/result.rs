@@ -1,4 +1,4 @@
-//! The `result` line: how a turn ended, and what the process has cost so far.
+//! The `result` line: how a turn ended, and the cost of the process so far.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use uuid::Uuid;
 
 use crate::wire::{PromptedBy, line_id};
 
-/// What one answer of the made-up model costs. A conversation adds it up over all its turns, as the
-/// real CLI does.
+/// The cost of one answer of the simulated model. A conversation adds it up over all its turns, as
+/// the real CLI does.
 const COST_OF_A_MESSAGE_USD: f64 = 0.0008;
 const INPUT_TOKENS_OF_A_MESSAGE: u64 = 100;
 const OUTPUT_TOKENS_OF_A_MESSAGE: u64 = 20;
 
-/// How often each model has spoken; all costs follow from it.
+/// The number of messages of each model; all costs follow from it.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Bill(BTreeMap<String, u64>);
 
@@ -32,7 +32,7 @@ impl Bill {
         }
     }
 
-    /// Messages of all models.
+    /// Returns the number of messages of all models.
     pub(crate) fn messages(&self) -> u64 {
         self.0.values().sum()
     }
@@ -48,13 +48,13 @@ impl Bill {
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The story was told to its end; the text is the last thing said.
+    /// The story ended; the text is the last one said.
     Success { text: String },
-    /// Somebody interrupted it while the model spoke.
+    /// It was interrupted while the model spoke.
     InterruptedSpeech,
-    /// Somebody interrupted it while a tool ran or was asked for.
+    /// It was interrupted while a tool ran or waited for permission.
     InterruptedTools,
-    /// The made-up API failed. The CLI calls that a success, and an error.
+    /// The simulated API failed. The CLI reports that as a success with an error flag.
     ApiError { status: u16, text: String },
     /// `--max-turns` was reached.
     MaxTurns { max: u32 },
@@ -63,12 +63,12 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// Tells whether the process should say so with its exit code.
+    /// Tells whether the exit code should report an error.
     pub(crate) fn is_error(&self) -> bool {
         !matches!(self, Ending::Success { .. })
     }
 
-    /// What becomes of the turn's prompts.
+    /// Returns the final state of the turn's prompts.
     pub(crate) fn lifecycle(&self) -> &'static str {
         match self {
             Ending::Success { .. } | Ending::MaxTurns { .. } | Ending::Failed { .. } => "completed",
@@ -79,23 +79,23 @@ impl Ending {
     }
 }
 
-/// What a turn has to report besides its ending.
+/// The parts of a turn's report besides its ending.
 pub(crate) struct TurnReport<'a> {
     pub(crate) session_id: &'a str,
-    /// What this turn has cost.
+    /// The cost of this turn.
     pub(crate) bill: &'a Bill,
-    /// What this process has cost, and before it the conversation that it resumed.
+    /// The cost of this process and of the conversation that it resumed.
     pub(crate) total: &'a Bill,
     pub(crate) num_turns: u64,
     pub(crate) duration: Duration,
     pub(crate) permission_denials: Vec<Denial>,
-    /// For a turn that a finished background task started by itself.
+    /// For a turn that a finished background task started.
     pub(crate) origin: Option<Value>,
     pub(crate) prompted_by: PromptedBy,
     pub(crate) result_index: u64,
 }
 
-/// A tool call that was refused.
+/// A denied tool call.
 #[derive(Serialize, Clone, Debug)]
 pub(crate) struct Denial {
     pub(crate) tool_name: String,
@@ -103,7 +103,7 @@ pub(crate) struct Denial {
     pub(crate) tool_input: Value,
 }
 
-/// The line itself. It does not begin with `"type"`, like the real one.
+/// The line itself. Like the real one, it does not begin with `"type"`.
 #[derive(Serialize)]
 pub(crate) struct ResultLine {
     duration_api_ms: u64,
@@ -138,7 +138,7 @@ pub(crate) struct ResultLine {
     model_usage_since_last_result: Value,
 }
 
-/// The part that a success and a failure do not share.
+/// The fields that differ between a success and a failure.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Outcome {
@@ -155,7 +155,7 @@ enum Outcome {
     },
 }
 
-/// When the first answer came; only a turn that ended well has it.
+/// When the first answer arrived; only a successful turn has it.
 #[derive(Serialize)]
 struct Timing {
     ttft_stream_ms: u64,
@@ -165,7 +165,7 @@ struct Timing {
     first_request: Option<FirstRequest>,
 }
 
-/// Told only for prompts that had a `uuid`.
+/// Present only for prompts that had a `uuid`.
 #[derive(Serialize)]
 struct FirstRequest {
     request_sent_wall_ms: i64,
@@ -251,7 +251,7 @@ impl ResultLine {
     }
 }
 
-/// The API's own word for a status.
+/// Returns the API's own name for a status.
 pub(crate) fn api_error_type(status: u16) -> &'static str {
     match status {
         400 => "invalid_request_error",
@@ -264,8 +264,8 @@ pub(crate) fn api_error_type(status: u16) -> &'static str {
     }
 }
 
-/// The line of a `--resume` that names no conversation. The real one has fewer fields than any
-/// other result.
+/// Returns the line for a `--resume` of an unknown conversation. The real one has fewer fields than
+/// any other result.
 pub(crate) fn unknown_conversation(session_id: &str, error: &str) -> impl Serialize {
     #[derive(Serialize)]
     struct Line {

@@ -1,8 +1,9 @@
-//! What asks: which tool calls run unasked, which are refused unasked, and which need an answer.
+//! Decides which tool calls run without a question, which are refused without one, and which need
+//! an answer.
 //!
 //! The rules come from the command line (`--allowedTools`, `--disallowedTools`, `--settings`), from
-//! answers that carried `updatedPermissions`, and from the permission mode. What is left is judged
-//! as the CLI judges it in its default mode.
+//! answers with `updatedPermissions`, and from the permission mode. Other calls are judged as in
+//! the CLI's default mode.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use crate::cli::Options;
 use crate::harmless;
 use crate::wire::PermissionDecision;
 
-/// What is to be done with a tool call before anybody is asked.
+/// The decision about a tool call before anybody is asked.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Ruling {
     Runs(PermissionDecision),
@@ -31,7 +32,7 @@ pub(crate) enum Ruling {
 pub(crate) enum AskedBecause {
     /// An `ask` rule of `--settings`.
     Rule,
-    /// Nothing lets it run unasked.
+    /// No rule lets it run without an answer.
     Nothing,
 }
 
@@ -169,7 +170,7 @@ impl Rules {
         }
     }
 
-    /// Takes over the `updatedPermissions` of an answer, and of `apply_flag_settings`.
+    /// Applies the `updatedPermissions` of an answer, or of `apply_flag_settings`.
     pub(crate) fn update(&mut self, updates: &[Value]) {
         for update in updates {
             let text = |key: &str| update.get(key).and_then(Value::as_str);
@@ -203,7 +204,7 @@ impl Rules {
         }
     }
 
-    /// Tells whether a path lies in the working directory or one that was added.
+    /// Tells whether a path is in the working directory or in an added one.
     pub(crate) fn is_inside(&self, path: &str) -> bool {
         let path = resolve(&self.cwd, path);
         path.starts_with(&self.cwd)
@@ -244,13 +245,13 @@ impl Rule {
     }
 }
 
-/// What a rule's content is held against: the command or the path.
+/// Returns what a rule's content is compared with: the command or the path.
 pub(crate) fn subject(input: &Value) -> &str {
     let text = |key: &str| input.get(key).and_then(Value::as_str);
     text("command").or_else(|| text("file_path")).unwrap_or("")
 }
 
-/// Makes a path absolute and removes its dots without touching the disk.
+/// Makes a path absolute and removes its dots without accessing the disk.
 pub(crate) fn resolve(cwd: &Path, path: &str) -> PathBuf {
     let mut resolved = PathBuf::new();
     for part in cwd.join(path).components() {

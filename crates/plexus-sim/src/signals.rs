@@ -1,6 +1,6 @@
-//! The signals that the CLI answers to.
+//! The signals that the CLI handles.
 
-/// A wish of somebody outside that the process should end.
+/// A request from outside that the process should end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     Interrupt,
@@ -21,7 +21,7 @@ mod unix {
 
     use super::Signal;
 
-    /// Catches the three signals from its making on.
+    /// Catches the three signals from its creation on.
     pub(crate) struct Signals {
         interrupt: unix::Signal,
         terminate: unix::Signal,

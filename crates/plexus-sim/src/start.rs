@@ -22,7 +22,7 @@ use crate::stdin;
 use crate::transcript::{Transcript, TranscriptError};
 use crate::wire::VERSION;
 
-/// Why a process ends before it has begun; the text goes to stderr.
+/// Why a process ends before it has started; the text goes to stderr.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
     #[error(transparent)]
@@ -44,7 +44,7 @@ enum StartError {
     Io(#[from] std::io::Error),
 }
 
-/// Runs the simulator with the words after its name, and returns what the process should exit with.
+/// Runs the simulator with the words after its name, and returns the exit code for the process.
 ///
 /// It takes over the process: stdin, stdout and the signals SIGINT, SIGTERM and SIGHUP. Call it
 /// once, from `main`.
@@ -103,8 +103,8 @@ async fn run_with(options: Options) -> Result<Exit, StartError> {
     if prompt.is_none() && !options.stream_input {
         return Err(StartError::NoPrompt);
     }
-    // Signals are caught only now: until the prompt is there, they may end the process in their own
-    // way.
+    // Signals are caught only from here on: until the prompt has arrived, they end the process by
+    // default.
     let signals = Signals::new()?;
     let transcript = match Transcript::open(&options, &cwd.to_string_lossy()) {
         Ok(transcript) => transcript,
@@ -177,12 +177,12 @@ async fn refuse_to_resume(options: &Options, out: &Out, error: &TranscriptError)
     }
 }
 
-/// Ends this process the hard way.
+/// Kills this process.
 fn crash() -> ! {
     #[cfg(unix)]
     {
         use rustix::process::{Signal, getpid, kill_process};
-        // It does not return; and if it ever did, aborting is the same thing by another name.
+        // The call does not return; if it ever did, aborting would have the same effect.
         let _ = kill_process(getpid(), Signal::KILL);
     }
     std::process::abort()

@@ -1,7 +1,7 @@
-//! Standard input, read by a thread of its own.
+//! Standard input, read by a separate thread.
 //!
-//! Lines that arrive together are handed on together: whoever writes a prompt and an `interrupt` in
-//! one go gets both looked at before the prompt begins, as with the real CLI.
+//! Lines that arrive together are passed on together: if a prompt and an `interrupt` arrive in one
+//! write, both are read before the prompt begins, as with the real CLI.
 
 use std::io::{self, Read};
 
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 /// How much is read at once.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// How many reads may wait to be looked at before the writer of our stdin is held back.
+/// How many reads may wait to be handled before back-pressure reaches the writer of our stdin.
 const MAX_WAITING_BATCHES: usize = 16;
 
 /// Lines that arrived in one read. The channel closes after the last one.
@@ -31,7 +31,7 @@ fn read_lines(batches: &mpsc::Sender<Batch>) {
             Ok(0) => break,
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            // A broken stdin is at its end.
+            // A broken stdin counts as ended.
             Err(_) => break,
         };
         let mut batch = Vec::new();
@@ -47,12 +47,12 @@ fn read_lines(batches: &mpsc::Sender<Batch>) {
         }
     }
     if !line.is_empty() {
-        // The reader may have gone; then nobody misses the line.
+        // Without a receiver, the line is not needed.
         let _ = batches.blocking_send(vec![line]);
     }
 }
 
-/// Reads a whole prompt, for a run that was given none on the command line.
+/// Reads a whole prompt, for a run without one on the command line.
 pub(crate) fn prompt() -> io::Result<String> {
     let mut text = String::new();
     io::stdin().lock().read_to_string(&mut text)?;

@@ -1,5 +1,5 @@
-//! The tools that really do something after approval: Bash, Read, Write, Edit, and every tool of an
-//! MCP server.
+//! The tools that really run after approval: Bash, Read, Write, Edit, and every tool of an MCP
+//! server.
 
 use std::fs;
 use std::io;
@@ -10,26 +10,25 @@ use serde_json::{Value, json};
 use crate::bash::{Output, Shell};
 use crate::rules::resolve;
 
-/// Tools that the model is offered besides those of MCP servers, in the order of the CLI's own
-/// list.
+/// The tools that the model has besides those of MCP servers, in the order of the CLI's own list.
 pub(crate) const BUILT_IN: &[&str] =
     &["Task", "Bash", "Edit", "Read", "Skill", "ToolSearch", "Write"];
 
-/// Programs from which no output is expected.
+/// Programs that are expected to print nothing.
 const SILENT_PROGRAMS: &[&str] =
     &["touch", "mkdir", "rm", "rmdir", "mv", "cp", "ln", "chmod", "chown"];
 
-/// What the CLI tells the model after every change of a file.
+/// The CLI's note to the model after every change of a file.
 const STATE_IS_CURRENT: &str = "(file state is current in your context — no need to Read it back)";
 
-/// What a tool gives back: to the model, and to whoever reads the stream.
+/// The output of a tool: for the model, and for readers of the stream.
 #[derive(Debug)]
 pub(crate) struct ToolOutput {
     /// The `content` of the result block: a text, or the blocks of an MCP result.
     pub(crate) content: Value,
     /// `Some` when the block says whether it is an error; successful file tools leave it out.
     pub(crate) is_error: Option<bool>,
-    /// `tool_use_result` of the line.
+    /// The `tool_use_result` of the line.
     pub(crate) detail: Value,
 }
 
@@ -38,7 +37,7 @@ impl ToolOutput {
         Self { content: json!(text), is_error: Some(true), detail: json!(format!("Error: {text}")) }
     }
 
-    /// An error of the call itself rather than of the tool.
+    /// Returns an error of the call itself rather than of the tool.
     pub(crate) fn use_error(text: &str) -> Self {
         Self {
             content: json!(format!("<tool_use_error>{text}</tool_use_error>")),
@@ -47,7 +46,7 @@ impl ToolOutput {
         }
     }
 
-    /// The text of the result, for `${last.…}`.
+    /// Returns the text of the result, for `${last.…}`.
     pub(crate) fn text(&self) -> String {
         match &self.content {
             Value::String(text) => text.clone(),
@@ -195,7 +194,7 @@ fn edit(path: &PathBuf, old: &str, new: &str, replace_all: bool) -> ToolOutput {
     ToolOutput { content: json!(text), is_error: None, detail }
 }
 
-/// The result of an MCP tool, as the CLI shows it.
+/// Returns the result of an MCP tool, as the CLI shows it.
 pub(crate) fn mcp_output(result: &Value) -> ToolOutput {
     let content = result.get("content").cloned().unwrap_or_else(|| json!([]));
     if result.get("isError") == Some(&Value::Bool(true)) {

@@ -3,30 +3,30 @@
 //!
 //! The order matters in places: a `result` does not begin with `"type"`, and a permission request
 //! has its `request_id` near the head of the line and its `tool_use_id` at the end. Types with
-//! named fields keep that order; maps would sort it away.
+//! named fields keep that order; maps would sort the fields.
 
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// What the simulator says it is: the version whose recorded runs it follows.
+/// The version that the simulator reports: the one whose recorded runs it follows.
 pub(crate) const VERSION: &str = "2.1.325";
 
-/// The model named when nobody chose one.
+/// The model that is reported when none was chosen.
 pub(crate) const DEFAULT_MODEL: &str = "claude-opus-5-5";
 
-/// The time as the CLI writes it.
+/// Returns the time as the CLI writes it.
 pub(crate) fn now() -> String {
     format!("{:.3}", jiff::Timestamp::now())
 }
 
-/// A fresh id for a line.
+/// Returns a new id for a line.
 pub(crate) fn line_id() -> Uuid {
     Uuid::new_v4()
 }
 
-/// JSON as it goes into a line.
+/// Returns JSON as it goes into a line.
 pub(crate) fn raw(value: &Value) -> Box<RawValue> {
     #[expect(clippy::expect_used, reason = "a JSON value always serialises")]
     serde_json::value::to_raw_value(value).expect("a JSON value is valid JSON")
@@ -110,7 +110,7 @@ pub(crate) struct PromptedBy {
 impl PromptedBy {
     pub(crate) fn new(uuids: &[String]) -> Self {
         Self {
-            // The first is the turn's own; the others were folded into it.
+            // The first prompt is the turn's own; the others were merged into it.
             user_message_uuid: uuids.first().cloned(),
             user_message_uuids: (!uuids.is_empty()).then(|| uuids.to_vec()),
         }
@@ -130,7 +130,7 @@ pub(crate) struct AssistantMessage<'a> {
     pub(crate) context_management: Option<()>,
 }
 
-/// The usage of one message, as it stands when the message begins.
+/// The usage of one message at its beginning.
 #[derive(Serialize)]
 pub(crate) struct MessageUsage {
     input_tokens: u64,
@@ -148,7 +148,7 @@ impl MessageUsage {
     };
 }
 
-/// The `assistant` line that the CLI makes up when the API fails.
+/// The `assistant` line that the CLI invents when the API fails.
 #[derive(Serialize)]
 pub(crate) struct ApiErrorMessage<'a> {
     pub(crate) r#type: &'static str,
@@ -274,7 +274,7 @@ pub(crate) struct PermissionDecision {
     pub(crate) reason_type: Option<&'static str>,
 }
 
-/// A prompt written back because of `--replay-user-messages`.
+/// A prompt that is echoed because of `--replay-user-messages`.
 #[derive(Serialize)]
 pub(crate) struct Replay<'a> {
     pub(crate) r#type: &'static str,
@@ -299,7 +299,7 @@ pub(crate) struct System<'a, T> {
     pub(crate) session_id: &'a str,
 }
 
-/// `command_lifecycle`: how far a prompt with a `uuid` has come.
+/// `command_lifecycle`: the progress of a prompt with a `uuid`.
 #[derive(Serialize)]
 pub(crate) struct CommandLifecycle<'a> {
     pub(crate) r#type: &'static str,
@@ -309,7 +309,7 @@ pub(crate) struct CommandLifecycle<'a> {
     pub(crate) session_id: &'a str,
 }
 
-/// `control_request`: a question to whoever holds our stdin.
+/// `control_request`: a question to the process that writes our stdin.
 #[derive(Serialize)]
 pub(crate) struct ControlRequest<'a, T> {
     pub(crate) r#type: &'static str,
@@ -343,14 +343,14 @@ pub(crate) struct CanUseTool {
     pub(crate) tool_use_id: String,
 }
 
-/// `control_response`: the answer to a request of whoever holds our stdin.
+/// `control_response`: the answer to a request from the process that writes our stdin.
 #[derive(Serialize)]
 pub(crate) struct ControlResponse<T> {
     pub(crate) r#type: &'static str,
     pub(crate) response: T,
 }
 
-/// A `control_response` that says yes.
+/// Returns a successful `control_response`.
 pub(crate) fn control_success(
     request_id: &str,
     response: Value,
@@ -367,7 +367,7 @@ pub(crate) fn control_success(
     }
 }
 
-/// A `control_response` that says why not.
+/// Returns a `control_response` with an error.
 pub(crate) fn control_error(
     request_id: &str,
     error: String,
@@ -392,7 +392,7 @@ pub(crate) fn control_error(
     }
 }
 
-/// The answer to `initialize`. The open questions stand beside the response, not in it.
+/// The answer to `initialize`. The open questions are beside the response, not in it.
 #[derive(Serialize)]
 pub(crate) struct Initialized<'a> {
     pub(crate) subtype: &'static str,
@@ -402,7 +402,7 @@ pub(crate) struct Initialized<'a> {
     pub(crate) pending_user_dialog_requests: [(); 0],
 }
 
-/// `control_cancel_request`: a question that needs no answer any more.
+/// `control_cancel_request`: withdraws a question.
 #[derive(Serialize)]
 pub(crate) struct ControlCancelRequest<'a> {
     pub(crate) r#type: &'static str,

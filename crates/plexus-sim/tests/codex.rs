@@ -1,4 +1,4 @@
-//! The simulator in the part of Codex, held to the recorded conversations of the real one.
+//! Compares the simulator as Codex with recorded conversations of the real one.
 
 #![allow(
     clippy::unwrap_used,
@@ -56,7 +56,7 @@ impl Server {
         writeln!(self.stdin, "{line}").unwrap();
     }
 
-    /// Reads until a line is as wanted.
+    /// Reads until a line matches.
     fn until(&mut self, wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let mut line = String::new();
@@ -101,7 +101,7 @@ impl Drop for Server {
     }
 }
 
-/// Lines whose place among the others differs from call to call, or that only some machines have.
+/// Lines whose position differs from call to call, or that only some machines have.
 const ANYWHERE: [&str; 6] = [
     "account/",
     "remoteControl/",
@@ -111,7 +111,7 @@ const ANYWHERE: [&str; 6] = [
     "mcpServer/",
 ];
 
-/// What a line is about: its method, and the kind and state of its item.
+/// Summarizes a line: its method, and the kind and state of its item.
 fn about(line: &Value) -> Option<String> {
     let method = line["method"].as_str()?;
     let item = &line["params"]["item"];
@@ -120,7 +120,7 @@ fn about(line: &Value) -> Option<String> {
     Some(format!("{method} {words}"))
 }
 
-/// The lines in their order. Repeated pieces of a text are one.
+/// Summarizes the lines in order. Repeated pieces of a text become one.
 fn shape(lines: &[Value]) -> Vec<String> {
     let mut words: Vec<String> = lines.iter().filter_map(about).collect();
     words.retain(|words| !ANYWHERE.iter().any(|start| words.starts_with(start)));
@@ -136,7 +136,7 @@ fn recorded(name: &str) -> Vec<Value> {
     out.map(|line| serde_json::from_str(line["line"].as_str().unwrap()).unwrap()).collect()
 }
 
-/// The paths of all fields of a value.
+/// Collects the paths of all fields of a value.
 fn fields(value: &Value, at: &str, into: &mut BTreeSet<String>) {
     if let Value::Object(object) = value {
         for (name, value) in object {
@@ -147,8 +147,8 @@ fn fields(value: &Value, at: &str, into: &mut BTreeSet<String>) {
     }
 }
 
-/// Plays a conversation as it was recorded: the same lines in the same order, and no field that the
-/// real one has not.
+/// Checks a conversation against its recording: the same lines in the same order, and no field that
+/// the real one lacks.
 fn is_as_recorded(said: &[Value], name: &str) {
     let real = recorded(name);
     assert_eq!(shape(said), shape(&real), "{name}");

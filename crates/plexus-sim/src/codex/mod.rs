@@ -1,14 +1,14 @@
-//! The part of Codex: `plexus sim --as codex app-server` speaks the app-server protocol on stdio.
+//! Plays Codex: `plexus sim --as codex app-server` speaks the app-server protocol on stdio.
 //!
-//! Prompts are the same stories and scripts as for Claude Code. `Bash` and `Read` are commands of
-//! Codex, `Write` and `Edit` its patches; `breach` runs a command unasked. Under `untrusted` every
-//! one of them asks, under any other policy only those whose input says `"escalate": true`. MCP
-//! servers, subagents and hooks are not played.
+//! Prompts are the same stories and scripts as for Claude Code. `Bash` and `Read` become commands
+//! of Codex, `Write` and `Edit` its patches; `breach` runs a command without permission. Under the
+//! policy `untrusted` every one of them asks; under any other policy only those whose input has
+//! `"escalate": true`. MCP servers, subagents and hooks are not simulated.
 //!
 //! - this file: requests and answers, and the loop that listens while a turn plays;
 //! - `thread`: conversations on disk, in `CODEX_HOME`;
 //! - `turn`: plays the steps of a script;
-//! - `tools`: what really runs;
+//! - `tools`: the commands and file changes that really run;
 //! - `wire`: the lines.
 
 mod thread;
@@ -29,19 +29,19 @@ use crate::out::Out;
 use crate::run::Exit;
 use crate::stdin;
 
-/// The version of the real CLI whose lines are played.
+/// The version of the real CLI whose lines are imitated.
 const VERSION: &str = "0.166.0";
 
-/// What the loop and the turn share.
+/// The state that the loop and the turn share.
 pub(super) struct Server {
     out: Out,
     thread: RefCell<Option<Thread>>,
     /// Questions that wait for an answer, by their numbers.
     questions: RefCell<HashMap<u64, oneshot::Sender<Value>>>,
     asked: Cell<u64>,
-    /// Prompts that came while a turn plays, with their ids.
+    /// Prompts that arrived during a turn, with their ids.
     steers: RefCell<VecDeque<Prompt>>,
-    /// The turn that plays.
+    /// The turn under way.
     turn: RefCell<Option<String>>,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Prompt {
     client_id: Option<String>,
 }
 
-/// How a turn that plays is told to stop.
+/// Why a turn under way must stop.
 enum News {
     Interrupted,
     Closed,
@@ -103,7 +103,7 @@ impl Server {
                     batch = lines.recv(), if stop.is_some() => batch,
                 };
                 let Some(batch) = batch else {
-                    // The end of the input ends the process, and with it whatever it runs.
+                    // The end of the input ends the process, and everything it runs.
                     if let Some(stop) = stop.take() {
                         let _ = stop.send(News::Closed);
                     }
@@ -127,7 +127,7 @@ impl Server {
         }
     }
 
-    /// Serves one line. Returns the prompt of a turn that begins with it.
+    /// Handles one line. Returns the prompt if the line starts a turn.
     fn request(&self, line: &Value) -> Option<Prompt> {
         let params = &line["params"];
         let Some(method) = line["method"].as_str() else {
@@ -184,7 +184,7 @@ impl Server {
         }
     }
 
-    /// Asks something, and waits for the answer; none when the question is given up.
+    /// Asks a question, and waits for the answer; returns `None` when the question is withdrawn.
     async fn ask(&self, method: &str, params: Value) -> Option<Value> {
         let id = self.asked.replace(self.asked.get() + 1);
         let (answer, answered) = oneshot::channel();
@@ -196,11 +196,11 @@ impl Server {
         answer
     }
 
-    /// Takes an answer. A second one to the same question, and one to none, does nothing.
+    /// Takes an answer. A second answer to a question, or an answer to no question, is ignored.
     fn take_answer(&self, line: &Value) {
         let question = line["id"].as_u64().and_then(|id| self.questions.borrow_mut().remove(&id));
         if let Some(question) = question {
-            // Whoever asked may have stopped waiting.
+            // The asker may have stopped waiting.
             let _ = question.send(line["result"].clone());
         }
     }
@@ -220,7 +220,7 @@ impl Server {
     }
 }
 
-/// Reads a line. What is no JSON is dropped, as by the real CLI.
+/// Reads a line. A line that is not JSON is dropped, as by the real CLI.
 fn read(line: &[u8]) -> Option<Value> {
     serde_json::from_slice(line).ok()
 }

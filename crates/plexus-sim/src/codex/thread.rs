@@ -1,4 +1,4 @@
-//! Conversations, one file each in `CODEX_HOME/sim-threads`. A file appears with the first turn, as
+//! Conversations, one file each in `CODEX_HOME/sim-threads`. The first turn creates the file, as
 //! with the real CLI.
 
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::wire;
 
-/// What a call of the model uses.
+/// The token usage of one call of the model.
 const INPUT_TOKENS: u64 = 100;
 const OUTPUT_TOKENS: u64 = 20;
 
@@ -18,7 +18,7 @@ pub(super) struct Thread {
     pub(super) id: String,
     pub(super) forked_from: Option<String>,
     pub(super) cwd: String,
-    /// When it asks.
+    /// When it asks for approval.
     pub(super) policy: Value,
     sandbox: String,
     model: String,
@@ -28,7 +28,7 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// Begins, resumes or copies a conversation.
+    /// Starts, resumes or forks a conversation.
     pub(super) fn open(method: &str, params: &Value) -> Result<Self, String> {
         let mut thread = match params["threadId"].as_str() {
             None => Self { id: wire::new_id(), ..Self::default() },
@@ -51,13 +51,13 @@ impl Thread {
 
     fn load(id: &str) -> Result<Self, String> {
         let missing = || format!("no rollout found for thread id {id}");
-        // Nothing but an id becomes part of a path.
+        // Only a valid id may become part of a path.
         uuid::Uuid::try_parse(id).map_err(|_| format!("invalid session id: {id}"))?;
         let text = std::fs::read_to_string(path_of(id)).map_err(|_| missing())?;
         serde_json::from_str(&text).map_err(|_| missing())
     }
 
-    /// Begins a turn, and keeps it.
+    /// Starts a turn, and saves it.
     pub(super) fn begin(&mut self, turn: &str, prompt: &str) -> std::io::Result<()> {
         self.turns.push((turn.to_owned(), prompt.to_owned()));
         self.keep()
@@ -77,7 +77,7 @@ impl Thread {
         std::fs::write(path, serde_json::to_vec(self)?)
     }
 
-    /// The prompts before the turn that plays.
+    /// Returns the prompts before the turn under way.
     pub(super) fn earlier(&self) -> Vec<String> {
         let before = self.turns.len().saturating_sub(1);
         self.turns.iter().take(before).map(|(_, prompt)| prompt.clone()).collect()
@@ -108,7 +108,7 @@ impl Thread {
         })
     }
 
-    /// The answer that opens it.
+    /// Returns the answer to the request that opened it.
     pub(super) fn opened(&self) -> Value {
         let sandbox = match self.sandbox.as_str() {
             "danger-full-access" => "dangerFullAccess",

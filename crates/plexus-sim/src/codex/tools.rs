@@ -1,4 +1,4 @@
-//! What really runs: commands, and changes of files.
+//! The tools that really run: commands, and changes of files.
 
 use std::path::Path;
 
@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 
 use crate::bash::Shell;
 
-/// What a call is in the words of Codex.
+/// A tool call in the terms of Codex.
 pub(super) enum Tool {
     /// A script for the shell.
     Command(String),
-    /// What a file holds afterwards, and what is shown of the change.
+    /// The new content of a file, and the change as it is shown.
     Patch { path: String, content: String, changes: Value },
-    /// Not played.
+    /// Not simulated.
     Unknown,
 }
 
 impl Tool {
-    /// Translates a call of the script. Its names are those of Claude Code.
+    /// Translates a call of the script, which uses the tool names of Claude Code.
     pub(super) fn of(name: &str, input: &Value, cwd: &str) -> Self {
         let text = |name: &str| input[name].as_str().unwrap_or_default().to_owned();
         let path = || Path::new(cwd).join(text("file_path")).display().to_string();
@@ -45,7 +45,7 @@ impl Tool {
     }
 }
 
-/// A command line as Codex shows it.
+/// Returns a command line as Codex shows it.
 pub(super) fn shown(script: &str) -> String {
     format!("/bin/bash -lc {}", quoted(script))
 }
@@ -56,7 +56,7 @@ pub(super) async fn run(script: &str, cwd: &str) -> std::io::Result<(String, i32
     Ok((output.stdout + &output.stderr, output.code))
 }
 
-/// Writes a file, and the folders above it.
+/// Writes a file, and creates the folders above it.
 pub(super) fn apply(path: &str, content: &str) -> std::io::Result<()> {
     if let Some(folder) = Path::new(path).parent() {
         std::fs::create_dir_all(folder)?;

@@ -1,4 +1,4 @@
-//! One turn: plays the steps of a script, asks, and says how it ended.
+//! One turn: plays the steps of a script, asks, and reports how it ended.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{News, Prompt, Server};
 use crate::run::{Exit, complain};
 use crate::script::{Manners, Step, ToolStep, steps_of};
 
-/// What a step does to the turn.
+/// The effect of a step on the turn.
 enum After {
     GoOn,
     Fails(Value),
@@ -19,7 +19,7 @@ enum After {
 }
 
 impl Server {
-    /// Plays a turn until it ends or is stopped. Returns how the process ends, if it does.
+    /// Plays a turn until it ends or is stopped. Returns how the process exits, if it does.
     pub(super) async fn play(
         &self,
         prompt: Prompt,
@@ -40,7 +40,7 @@ impl Server {
             Ok(After::Fails(error)) => ("failed", Some(error)),
             Err(Ok(News::Closed)) => return Some(Exit::Code(0)),
             Err(Ok(News::Interrupted) | Err(_)) => {
-                // The call of the model that led here counts all the same.
+                // The call of the model under way still counts.
                 self.used(&id);
                 ("interrupted", None)
             }
@@ -50,7 +50,7 @@ impl Server {
         *self.turn.borrow_mut() = None;
         let turn = wire::turn(&id, status, error);
         self.tell("turn/completed", json!({ "threadId": thread, "turn": turn }));
-        // What nobody waits for any more is told after the turn.
+        // Questions that are still open are resolved after the turn.
         let open: Vec<u64> = self.questions.borrow_mut().drain().map(|(id, _)| id).collect();
         for question in open {
             self.tell(
@@ -135,7 +135,7 @@ impl Server {
             Step::Hang => std::future::pending().await,
             Step::Exit(code) => return After::Exits(Exit::Code(code)),
             Step::Crash => return After::Exits(Exit::Crash),
-            // Codex begins no turn by itself once its goals are off.
+            // Codex starts no turn by itself while its goals are off.
             Step::Wake { .. } => {
                 return After::Fails(
                     json!({ "message": "wake is not played as Codex", "codexErrorInfo": "other" }),
@@ -145,7 +145,7 @@ impl Server {
         After::GoOn
     }
 
-    /// Says the prompt back, which is when it is on disk.
+    /// Saves the prompt, and then echoes it.
     fn repeat(&self, prompt: &Prompt, turn: &str) {
         if let Some(thread) = self.thread.borrow_mut().as_mut()
             && let Err(error) = thread.begin(turn, &prompt.text)
@@ -186,7 +186,7 @@ impl Server {
         self.tell("item/agentMessage/delta", delta);
     }
 
-    /// Calls a tool. Says whether it ran; none when it is not played.
+    /// Calls a tool. Returns whether it ran, or `None` when it is not simulated.
     async fn call(&self, call: &ToolStep, turn: &str) -> Option<bool> {
         let input: Value = serde_json::from_str(call.input.get()).unwrap_or_default();
         let cwd =
@@ -217,7 +217,7 @@ impl Server {
 
     async fn command(&self, turn: &str, id: &str, script: &str, cwd: &str, asks: bool) -> bool {
         let line = tools::shown(script);
-        // One that nobody was asked about has a process from its start.
+        // A command that needs no approval has a process from its start.
         let started = (!asks).then_some(Ran { output: None, code: None });
         if asks {
             self.waits();
@@ -237,13 +237,13 @@ impl Server {
         code == 0
     }
 
-    /// Tells that the thread waits for an answer.
+    /// Reports that the thread waits for an answer.
     fn waits(&self) {
         let waits = json!({ "type": "active", "activeFlags": ["waitingOnApproval"] });
         self.status(&self.thread_id(), waits);
     }
 
-    /// Asks whether a call may run. Everything but one word is a refusal.
+    /// Asks whether a call may run. Every answer but `accept` is a refusal.
     async fn allowed(&self, method: &str, turn: &str, item: &str, more: Value) -> bool {
         let thread = self.thread_id();
         let mut params = json!({ "threadId": thread, "turnId": turn, "itemId": item });
@@ -255,7 +255,7 @@ impl Server {
         answer["decision"] == "accept"
     }
 
-    /// Counts a call of the model, and tells of it.
+    /// Counts a call of the model, and reports the usage.
     fn used(&self, turn: &str) {
         let usage = match self.thread.borrow_mut().as_mut() {
             Some(thread) => {

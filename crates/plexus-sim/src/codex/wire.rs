@@ -1,10 +1,10 @@
-//! The lines of the app-server, with the fields of the recorded ones.
+//! The lines of the app-server, with the fields of the recorded conversations.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// Names a thread, a turn or a message.
+/// Returns a new id for a thread, a turn or a message.
 pub(super) fn new_id() -> String {
     Uuid::now_v7().to_string()
 }
@@ -23,7 +23,7 @@ pub(super) fn initialized() -> Value {
     })
 }
 
-/// A turn.
+/// Returns a turn.
 pub(super) fn turn(id: &str, status: &str, error: Option<Value>) -> Value {
     json!({
         "id": id, "rootTurnId": id, "items": [], "itemsView": "notLoaded", "status": status,
@@ -47,7 +47,7 @@ pub(super) fn reasoning(id: &str, summary: &str) -> Value {
     json!({ "type": "reasoning", "id": id, "summary": [summary], "content": [] })
 }
 
-/// A command. `ran` is its output and how it exited.
+/// Returns a command. `ran` is its output and exit code.
 pub(super) fn command(id: &str, line: &str, cwd: &str, status: &str, ran: Option<Ran>) -> Value {
     let (output, code, process, source) = match ran {
         Some(ran) => {
@@ -63,7 +63,7 @@ pub(super) fn command(id: &str, line: &str, cwd: &str, status: &str, ran: Option
     })
 }
 
-/// What became of a command that runs or ran.
+/// The output and exit code of a command that runs or ran.
 pub(super) struct Ran {
     pub(super) output: Option<String>,
     pub(super) code: Option<i32>,
@@ -73,7 +73,7 @@ pub(super) fn file_change(id: &str, changes: &Value, status: &str) -> Value {
     json!({ "type": "fileChange", "id": id, "changes": changes, "status": status })
 }
 
-/// What an error of the model's service is called.
+/// Returns the name of an error of the model's service.
 pub(super) fn error(status: u16) -> Value {
     let info = match status {
         500 => json!("internalServerError"),

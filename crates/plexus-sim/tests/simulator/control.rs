@@ -1,4 +1,4 @@
-//! Rules of the control channel that no recorded run shows by itself.
+//! Rules of the control channel that no recorded run shows.
 
 use serde_json::{Value, json};
 

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long anything may take on a busy machine before a test says what did not come.
+/// The timeout of everything on a busy machine; a test then names what it waited for.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 
-/// A command that ends when the test says so: see [`Sandbox::tell`].
+/// A command that ends when the test creates a file: see [`Sandbox::tell`].
 pub(crate) const UNTIL_TOLD: &str = "while ! test -e told; do sleep 0.05; done; echo BG";
 
-/// A home and a working directory of one test.
+/// The home and the working directory of one test.
 pub(crate) struct Sandbox {
     folder: TempDir,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Sandbox {
 /// How the simulator ended.
 pub(crate) struct Finished {
     pub(crate) lines: Vec<Value>,
-    /// Lines of stdout as they came, also those that are not JSON.
+    /// The raw lines of stdout, including those that are not JSON.
     pub(crate) raw: Vec<String>,
     pub(crate) stderr: String,
     pub(crate) status: ExitStatus,
@@ -43,7 +43,7 @@ impl Finished {
     }
 }
 
-/// A simulator that runs.
+/// A running simulator.
 pub(crate) struct Running {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -62,12 +62,12 @@ impl Sandbox {
         Self { folder }
     }
 
-    /// The working directory of the simulator.
+    /// Returns the working directory of the simulator.
     pub(crate) fn work(&self) -> PathBuf {
         self.folder.path().join("work").canonicalize().unwrap()
     }
 
-    /// Makes a file that [`UNTIL_TOLD`] waits for.
+    /// Creates the file that [`UNTIL_TOLD`] waits for.
     pub(crate) fn tell(&self) {
         std::fs::write(self.work().join("told"), "").unwrap();
     }
@@ -86,7 +86,7 @@ impl Sandbox {
         command
     }
 
-    /// Runs one prompt with stream-json on stdout and no permission channel of its own.
+    /// Runs one prompt with stream-json on stdout and no permission channel.
     pub(crate) fn run(&self, args: &[&str], prompt: &str) -> Finished {
         let mut all = vec!["--print", "--output-format", "stream-json", "--verbose"];
         all.extend(args);
@@ -94,7 +94,7 @@ impl Sandbox {
         self.start(&all, Stdin::Closed).finish()
     }
 
-    /// Starts the control channel.
+    /// Starts the simulator with the control channel.
     pub(crate) fn control(&self, args: &[&str]) -> Running {
         let mut all = vec![
             "--print",
@@ -116,7 +116,7 @@ impl Sandbox {
     }
 }
 
-/// What the simulator finds on its stdin.
+/// The stdin of the simulator.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stdin {
     Closed,
@@ -167,7 +167,7 @@ impl Running {
         self.stdin = None;
     }
 
-    /// The last line as it came.
+    /// Returns the last raw line.
     pub(crate) fn last_raw(&self) -> &str {
         self.raw.last().expect("nothing was read yet")
     }
@@ -190,7 +190,7 @@ impl Running {
         }
     }
 
-    /// Reads up to the first line that fits, and returns it.
+    /// Reads up to the first line that matches, and returns it.
     pub(crate) fn until(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + DEADLINE;
         loop {
@@ -235,7 +235,7 @@ impl Running {
     }
 }
 
-/// A prompt with an id of the sender.
+/// Returns a prompt with an id chosen by the sender.
 pub(crate) fn prompt(uuid: &str, text: &str) -> Value {
     json!({
         "type": "user", "message": {"role": "user", "content": text}, "parent_tool_use_id": null,
@@ -251,14 +251,14 @@ pub(crate) fn interrupt(id: &str) -> Value {
     request(id, &json!({"subtype": "interrupt"}))
 }
 
-/// An answer to a question.
+/// Returns an answer to a question.
 pub(crate) fn answer(question: &Value, answer: &Value) -> Value {
     json!({"type": "control_response", "response": {
         "subtype": "success", "request_id": question["request_id"], "response": answer,
     }})
 }
 
-/// The answer that lets a tool run as it was asked for.
+/// Returns the answer that allows a tool with its original input.
 pub(crate) fn allow(question: &Value) -> Value {
     answer(question, &json!({"behavior": "allow", "updatedInput": question["request"]["input"]}))
 }
@@ -276,7 +276,7 @@ pub(crate) fn wait_for_file(path: &Path) {
     }
 }
 
-/// The tool results of a run.
+/// Returns the tool results of a run.
 pub(crate) fn tool_results(lines: &[Value]) -> Vec<&Value> {
     lines.iter().filter(|line| line["message"]["content"][0]["type"] == "tool_result").collect()
 }

@@ -1,6 +1,6 @@
 //! The simulator as its users see it: a program with flags, pipes, signals and exit codes.
 //!
-//! `shapes_*` holds it against recorded runs of the real CLI; the other modules check one subject
+//! `shapes_*` compares it with recorded runs of the real CLI; the other modules check one subject
 //! each.
 
 #![expect(

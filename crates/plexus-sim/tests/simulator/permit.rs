@@ -1,4 +1,4 @@
-//! The MCP channel: the permit call, every form of its answer, and connections that are lost.
+//! The MCP channel: the permit call, every form of its answer, and lost connections.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -115,7 +115,7 @@ fn a_denial_that_interrupts_ends_the_run_with_1() {
 
 #[test]
 fn reads_ask_at_the_same_time_and_bash_one_after_the_other() {
-    // Each call waits for a second one; only calls that are made at the same time ever see it.
+    // Each call waits for a second one; only concurrent calls ever see it.
     for (tool, input, together) in [
         ("Read", r#"{"file_path":"/etc/hosts"}"#, true),
         ("Bash", r#"{"command":"touch a"}"#, false),
@@ -187,7 +187,7 @@ fn a_stream_that_is_lost_is_taken_up_again_after_its_last_event() {
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
     let waiting = Mutex::new(Value::Null);
     let server = PermitServer::start(move |call| match call.http_method.as_str() {
-        // The call gets a stream with an id to come back to, and then the connection is gone.
+        // The call gets a stream with an event id to resume from, and then the connection is lost.
         "POST" => {
             *waiting.lock().unwrap() = call.message["id"].clone();
             Reply::Raw(format!("{EVENT_STREAM}id: first\nretry: 10\ndata:\n\n"))
@@ -212,7 +212,7 @@ fn a_stream_that_is_lost_is_taken_up_again_after_its_last_event() {
 fn a_forgotten_session_is_opened_again_and_the_call_made_again() {
     let calls = AtomicUsize::new(0);
     let server = PermitServer::with_session(move |call| {
-        // A session also has a stream of its own, which this server does not offer.
+        // A session also has its own stream, which this server does not offer.
         let status = match call.http_method.as_str() {
             "POST" if calls.fetch_add(1, Ordering::SeqCst) > 0 => {
                 return Reply::Result(text_result(r#"{"behavior":"allow"}"#));

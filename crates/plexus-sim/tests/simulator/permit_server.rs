@@ -1,4 +1,4 @@
-//! A small MCP server over HTTP with a permit tool, written by hand so that a test can say exactly
+//! A small MCP server over HTTP with a permit tool, written by hand so that a test controls exactly
 //! what goes over the wire.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,15 +8,15 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-/// What the server does with a call of a tool.
+/// How the server answers a tool call.
 pub(crate) enum Reply {
     /// The result of the call, as JSON.
     Result(Value),
     /// A JSON-RPC error.
     Error(&'static str),
-    /// The whole HTTP response, written as it is; then the connection is closed.
+    /// The whole HTTP response, written unchanged; then the connection is closed.
     Raw(String),
-    /// No response until the other end goes away.
+    /// No response until the client disconnects.
     Never,
 }
 
@@ -53,8 +53,8 @@ pub(crate) struct PermitServer {
 }
 
 impl PermitServer {
-    /// Starts a server that answers tool calls as `decide` says. Calls of `GET` come to it too,
-    /// without a message.
+    /// Starts a server that answers tool calls as `decide` says. `GET` requests are passed to it
+    /// too, without a message.
     pub(crate) fn start(decide: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Self {
         Self::start_with("", decide)
     }
@@ -76,24 +76,24 @@ impl PermitServer {
         Self { port, calls }
     }
 
-    /// The same with a session id, as a server has that can forget one.
+    /// The same with a session id, for a server that can forget a session.
     pub(crate) fn with_session(decide: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Self {
         Self::start_with("Mcp-Session-Id: s\r\n", decide)
     }
 
-    /// A server whose permit tool always returns one text.
+    /// Starts a server whose permit tool always returns one text.
     pub(crate) fn saying(text: impl Fn(&Value) -> String + Send + Sync + 'static) -> Self {
         Self::start(move |call| Reply::Result(text_result(&text(call.arguments()))))
     }
 
-    /// A server that lets everything run as it was asked for.
+    /// Starts a server that allows every call with its original input.
     pub(crate) fn allowing() -> Self {
         Self::saying(|asked| {
             json!({"behavior": "allow", "updatedInput": asked["input"]}).to_string()
         })
     }
 
-    /// The value of `--mcp-config`.
+    /// Returns the value of `--mcp-config`.
     pub(crate) fn config(&self) -> String {
         json!({"mcpServers": {"plexus": {
             "type": "http", "url": format!("http://127.0.0.1:{}/mcp", self.port),
@@ -102,7 +102,7 @@ impl PermitServer {
         .to_string()
     }
 
-    /// Calls of tools so far.
+    /// Returns the tool calls so far.
     pub(crate) fn tool_calls(&self) -> Vec<Call> {
         let calls = self.calls.lock().unwrap();
         calls.iter().filter(|call| call.message["method"] == "tools/call").cloned().collect()
@@ -113,7 +113,7 @@ impl PermitServer {
     }
 }
 
-/// The flags of the MCP channel.
+/// Returns the flags of the MCP channel.
 pub(crate) fn permit_flags(config: &str) -> [&str; 5] {
     [
         "--strict-mcp-config",
@@ -157,7 +157,7 @@ fn serve(connection: TcpStream, headers: &str, seen: &Mutex<Vec<Call>>, decide: 
                 return;
             }
             Reply::Never => {
-                // The other end closes the connection when it gives up.
+                // The client closes the connection when it gives up.
                 let _ = reader.read(&mut [0]);
                 return;
             }

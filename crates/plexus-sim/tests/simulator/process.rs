@@ -113,7 +113,7 @@ fn a_conversation_is_taken_up_behind_a_message_and_costs_on_from_all_of_it() {
     let forked = sandbox.run(&flags, "sim:\nrecall");
     assert_eq!(forked.result()["result"], "sim:\nsay one");
     assert!((forked.result()["total_cost_usd"].as_f64().unwrap() - 3.0 * 0.0008).abs() < 1e-9);
-    // A fork keeps the ids of what it copied.
+    // A fork keeps the ids of the messages it copied.
     let fork = forked.result()["session_id"].as_str().unwrap();
     let again = sandbox.run(
         &["--resume", fork, "--fork-session", "--resume-session-at", &said(&first)],
@@ -213,7 +213,7 @@ fn a_reader_that_stops_loses_nothing() {
     let mut child =
         sandbox.command(&args).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
-    // More than a pipe holds is on its way while nobody reads.
+    // The simulator writes more than a pipe holds while nobody reads.
     std::thread::sleep(std::time::Duration::from_millis(300));
     let mut text = String::new();
     std::io::Read::read_to_string(&mut stdout, &mut text).unwrap();
@@ -252,8 +252,8 @@ tool Bash {"command":"echo $$ > pid; touch began; while ! test -e stop; do sleep
         run
     }
 
-    /// Tells whether a process runs. One that has ended and that nobody has waited for does not:
-    /// the first process of a container, to which orphans go, may never do that.
+    /// Tells whether a process is running. A zombie is not: the init process of a container, which
+    /// adopts orphans, may never reap it.
     fn is_alive(pid: i32) -> bool {
         let ended = std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| {
             stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'))

@@ -1,4 +1,4 @@
-//! Holds the lines of the simulator against a recorded run: the same types in the same order, with
+//! Compares the lines of the simulator with a recorded run: the same types in the same order, with
 //! the same fields.
 
 use std::collections::BTreeMap;
@@ -9,14 +9,13 @@ use serde_json::Value;
 
 /// Fields of recorded lines that the simulator does not write, by the kind of line.
 const LEFT_OUT: &[(&str, &str)] = &[
-    // The socket through which children of one home find each other; the simulator has no such
-    // thing.
+    // The socket through which children of one home find each other; the simulator has none.
     ("system/init", "messaging_socket_path"),
-    // Where the CLI keeps its memory; the simulator has none, and says so with an empty object.
+    // Where the CLI keeps its memory; the simulator has none, and writes an empty object.
     ("system/init", "memory_paths.auto"),
     // Skills and plugins of the vendor.
     ("system/init", "plugins[]"),
-    // Always an empty list where it was seen.
+    // An empty list in every recorded run.
     ("stream_event/message_start", "owed_rows"),
     // Details of the vendor's API that change from message to message and say nothing about the
     // run.
@@ -27,7 +26,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("stream_event/message_delta", "event.usage.iterations"),
     ("stream_event/message_delta", "event.usage.output_tokens_details"),
     ("stream_event/message_delta", "event.usage.server_tool_use"),
-    // The end of a message that was interrupted; the interrupted block itself tells as much.
+    // The end of an interrupted message; the interrupted block itself says as much.
     ("stream_event/message_stop", "abandoned_blocks"),
     // Capabilities and texts of the vendor in the answer to `initialize`.
     ("control_response/initialize", "response.response.agents[].model"),
@@ -45,7 +44,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("control_response/initialize", "response.response.models[].supportsFastMode"),
     ("control_response/initialize", "response.response.models[].supportsAutoMode"),
     ("control_response/initialize", "response.response.models[].supportsThinkingOff"),
-    // A made-up message has no usage worth counting.
+    // A simulated message has no usage worth counting.
     ("assistant/text", "message.usage.cache_creation"),
     ("assistant/text", "message.usage.cache_creation_input_tokens"),
     ("assistant/text", "message.usage.cache_read_input_tokens"),
@@ -58,14 +57,14 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("assistant/text", "message.usage.fallback_credit"),
 ];
 
-/// Below these everything belongs to the story, not to the protocol.
+/// Everything below these fields belongs to the story, not to the protocol.
 const STORY: &[&str] = &["input", "tool_input", "partial_json", "originalFile", "structuredPatch"];
 
-/// Kinds that come as often as the text is long: the number of them is not compared.
+/// Kinds of lines whose number depends on the length of the text, so the number is not compared.
 const AS_OFTEN_AS_IT_TAKES: &[&str] =
     &["stream_event/text_delta", "stream_event/thinking_delta", "stream_event/input_json_delta"];
 
-/// Lines of a recorded run.
+/// Returns the lines of a recorded run.
 pub(crate) fn recorded(name: &str) -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.325");
     let path = folder.join(format!("{name}.jsonl"));
@@ -113,8 +112,8 @@ pub(crate) fn assert_same_shape(
     assert!(problems.is_empty(), "fields differ from {name}:\n{}", problems.join("\n"));
 }
 
-/// The order of the lines. Stream events are a thread of their own: how they mingle with the rest
-/// is a matter of timing.
+/// Returns the kinds of the lines in order. Stream events are separate: how they interleave with
+/// the rest depends on timing.
 fn kinds(lines: &[Value]) -> (Vec<String>, Vec<String>) {
     let (mut events, rest): (Vec<String>, Vec<String>) = lines
         .iter()
@@ -125,7 +124,7 @@ fn kinds(lines: &[Value]) -> (Vec<String>, Vec<String>) {
     (rest, events)
 }
 
-/// What a line is, as precisely as its type tells.
+/// Returns the kind of a line, as precisely as its type allows.
 pub(crate) fn kind(line: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let r#type = text(&line["type"]);
@@ -158,7 +157,7 @@ fn is_left_out(kind: &str, path: &str) -> bool {
     })
 }
 
-/// The paths of all fields of a line, with the type of each value.
+/// Returns the paths of all fields of a line, with the type of each value.
 fn fields_of(line: &Value) -> BTreeMap<String, &'static str> {
     let mut fields = BTreeMap::new();
     collect("", line, &mut fields);

@@ -1,4 +1,4 @@
-//! Recorded runs of the control channel, played again by the simulator.
+//! Recorded runs of the control channel, replayed with the simulator.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ say done"#;
 
 const TOUCH: &str = "sim:\ntool Bash {\"command\":\"touch e1\",\"description\":\"t\"}\nsay done";
 
-/// The lines since the last call, up to now.
+/// Returns the lines since the last call.
 fn taken(run: &mut Running) -> Vec<Value> {
     std::mem::take(&mut run.seen)
 }
@@ -26,7 +26,7 @@ fn without_state(lines: &[Value]) -> Vec<Value> {
     lines.iter().filter(|line| line["subtype"] != "session_state_changed").cloned().collect()
 }
 
-/// Sends a prompt and lets its one tool run.
+/// Sends a prompt and allows its one tool call.
 fn play_allowed(run: &mut Running, uuid: &str, script: &str) {
     run.send(&[prompt(uuid, script)]);
     let question = run.until_question();
@@ -74,7 +74,7 @@ fn echoes_and_lifecycles_look_like_the_recorded_ones() {
     let sandbox = Sandbox::new();
     let mut run = sandbox.control(&[]);
     play_allowed(&mut run, FIRST, RUN_IT);
-    // The same prompt again is written back and not run again.
+    // A repeated prompt is echoed and does not run again.
     run.send(&[prompt(FIRST, RUN_IT)]);
     run.until("the echo", |line| line["isReplay"] == true);
     run.send(&[prompt(SECOND, "sim:\nsay next turn")]);
@@ -127,7 +127,7 @@ fn an_interrupted_question_looks_like_the_recorded_one() {
     let mut run = sandbox.control(&[]);
     run.send(&[prompt(FIRST, RUN_IT)]);
     let question = run.until_question();
-    // The allow right behind the interrupt loses, and is not written back.
+    // An allow directly after the interrupt loses, and is not echoed.
     run.send(&[interrupt("int1"), allow(&question)]);
     run.until_idle();
     play_allowed(&mut run, SECOND, RUN_IT);
@@ -135,7 +135,7 @@ fn an_interrupted_question_looks_like_the_recorded_one() {
     run.until("the answer to the idle interrupt", |line| line["response"]["request_id"] == "int2");
     assert_same_shape("control_cancel_races", 0..26, &without_state(&run.seen));
     taken(&mut run);
-    // A prompt with an interrupt right behind it stays queued, and runs.
+    // A prompt with an interrupt directly after it stays queued, and runs.
     let third = "44444444-4444-4444-8444-444444444444";
     run.send(&[prompt(third, "sim:\nsay prompt then interrupt glued"), interrupt("int4")]);
     run.until_idle();
@@ -292,7 +292,7 @@ fn resumed_and_forked_conversations_look_like_the_recorded_ones() {
     let mut run = sandbox.control(&["--resume", &session_id]);
     run.send(&[prompt(SECOND, "sim:\nsay three")]);
     run.until_idle();
-    // A prompt that the earlier process has run is not run again.
+    // A prompt that the earlier process has run does not run again.
     run.send(&[prompt(FIRST, "sim:\nsay two")]);
     run.until_idle();
     lines.extend(run.finish().lines);

@@ -1,4 +1,4 @@
-//! Recorded runs with a permit tool of an MCP server, played again by the simulator.
+//! Recorded runs with the permit tool of an MCP server, replayed with the simulator.
 
 use serde_json::json;
 
@@ -189,7 +189,7 @@ fn several_prompts_to_one_process_look_like_the_recorded_ones() {
     assert_same_shape("i_multi", None, &without_state(&run.finish().lines));
 }
 
-/// The recorded runs of this channel were made without state events.
+/// Removes state events, because the recorded runs of this channel have none.
 fn without_state(lines: &[serde_json::Value]) -> Vec<serde_json::Value> {
     lines.iter().filter(|line| line["subtype"] != "session_state_changed").cloned().collect()
 }
