@@ -41,6 +41,13 @@ pub(super) struct Turn {
     pub(super) last_message: Option<Uuid>,
     /// What its results used so far, without cost.
     pub(super) usage: Usage,
+    /// Whether the CLI has begun with the prompt; until then it is only queued.
+    #[serde(default)]
+    pub(super) started: bool,
+    /// Whether a background task has ended in this turn. The CLI tells the model of it as soon as it
+    /// can, and no line says when that was.
+    #[serde(default)]
+    pub(super) task_ended: bool,
 }
 
 /// How far the CLI is with a prompt, as its `command_lifecycle` lines say.
@@ -71,6 +78,8 @@ impl Memory for ClaudeMemory {
             result: None,
             last_message: None,
             usage: Usage::default(),
+            started: false,
+            task_ended: false,
         });
     }
 

@@ -5,9 +5,11 @@
 //! - [`write`]: what we say to it.
 //! - [`question`]: questions to its user.
 //! - [`memory`]: what must be known of earlier lines.
+//! - [`park`]: when a process that waits may end, and how the next one asks again.
 
 pub(crate) mod launch;
 mod memory;
+mod park;
 mod question;
 mod read;
 mod write;
@@ -17,8 +19,9 @@ use std::path::Path;
 use agent_lines::journal::LineContent;
 use claude_code::{ProbeError, ProbedCli};
 use plexus_engine::driver::{
-    Begin, Channel, Driver, Identified, Launch, LaunchError, OutLine, Plan, ProjectFiles, Say,
-    Step, UnusableProgram, VersionAnswer,
+    Begin, Channel, ChildEnv, Driver, Identified, Launch, LaunchError, NotParkable, OutLine, Plan,
+    ProjectFiles, Say, Step, TranscriptPlace, UnusableProgram, VersionAnswer, WaitingCall, WakeMark,
+    WokenCall,
 };
 use plexus_rules::notation;
 use plexus_wire::{
@@ -127,5 +130,22 @@ impl Driver for ClaudeCode {
 
     fn write(&self, _memory: &ClaudeMemory, say: &Say<'_>) -> Vec<OutLine> {
         write::lines(say)
+    }
+
+    fn transcript(&self, conversation: &str, env: ChildEnv<'_>) -> Option<TranscriptPlace> {
+        park::transcript(conversation, env)
+    }
+
+    fn parkable(
+        &self,
+        memory: &ClaudeMemory,
+        call: &WaitingCall<'_>,
+        transcript: &str,
+    ) -> Result<WakeMark, NotParkable> {
+        park::parkable(memory, call, transcript)
+    }
+
+    fn woken_call(&self, tool_use_id: &str, transcript: &str) -> WokenCall {
+        park::woken_call(tool_use_id, transcript)
     }
 }

@@ -12,8 +12,9 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    Begin, Driver, Identified, Launch, LaunchError, Memory, OutLine, Plan, ProjectFiles, Report,
-    Say, Step, UnusableProgram, VersionAnswer,
+    Begin, ChildEnv, Driver, Identified, Launch, LaunchError, Memory, NotParkable, OutLine, Plan,
+    ProjectFiles, Report, Say, Step, TranscriptPlace, UnusableProgram, VersionAnswer, WaitingCall,
+    WakeMark, WokenCall,
 };
 
 use crate::wall::WallNeeds;
@@ -72,6 +73,12 @@ pub trait AnyDriver: Send + Sync + 'static {
     /// As [`Driver::answers`].
     fn answers(&self, tool_name: &str, input: &Value) -> Option<Answers>;
 
+    /// As [`Driver::transcript`].
+    fn transcript(&self, conversation: &str, env: ChildEnv<'_>) -> Option<TranscriptPlace>;
+
+    /// As [`Driver::woken_call`].
+    fn woken_call(&self, tool_use_id: &str, transcript: &str) -> WokenCall;
+
     /// The mind of a run that has said nothing yet.
     fn begin(self: Arc<Self>, begin: &Begin<'_>) -> Box<dyn Mind>;
 
@@ -99,6 +106,15 @@ pub trait Mind: Debug + Send + Sync {
 
     /// As [`Driver::write`].
     fn write(&self, say: &Say<'_>) -> Vec<OutLine>;
+
+    /// As [`Driver::transcript`].
+    fn transcript(&self, conversation: &str, env: ChildEnv<'_>) -> Option<TranscriptPlace>;
+
+    /// As [`Driver::parkable`].
+    ///
+    /// # Errors
+    /// As [`Driver::parkable`].
+    fn parkable(&self, call: &WaitingCall<'_>, transcript: &str) -> Result<WakeMark, NotParkable>;
 
     /// As [`Memory::begin_turn`].
     fn begin_turn(&mut self, prompt: Option<Uuid>);
@@ -191,6 +207,14 @@ impl<D: Driver> AnyDriver for D {
         Driver::answers(self, tool_name, input)
     }
 
+    fn transcript(&self, conversation: &str, env: ChildEnv<'_>) -> Option<TranscriptPlace> {
+        Driver::transcript(self, conversation, env)
+    }
+
+    fn woken_call(&self, tool_use_id: &str, transcript: &str) -> WokenCall {
+        Driver::woken_call(self, tool_use_id, transcript)
+    }
+
     fn begin(self: Arc<Self>, begin: &Begin<'_>) -> Box<dyn Mind> {
         let memory = Driver::begin(&*self, begin);
         Box::new(MindOf { driver: self, memory })
@@ -227,6 +251,14 @@ impl<D: Driver> Mind for MindOf<D> {
 
     fn write(&self, say: &Say<'_>) -> Vec<OutLine> {
         self.driver.write(&self.memory, say)
+    }
+
+    fn transcript(&self, conversation: &str, env: ChildEnv<'_>) -> Option<TranscriptPlace> {
+        self.driver.transcript(conversation, env)
+    }
+
+    fn parkable(&self, call: &WaitingCall<'_>, transcript: &str) -> Result<WakeMark, NotParkable> {
+        self.driver.parkable(&self.memory, call, transcript)
     }
 
     fn begin_turn(&mut self, prompt: Option<Uuid>) {

@@ -10,11 +10,13 @@
 //! - [`step`]: what a line means to us;
 //! - [`say`]: what we tell an agent;
 //! - [`memory`]: what a driver must know of earlier lines;
+//! - [`park`]: ending a process that waits, and asking again later;
 //! - [`mind`]: a driver together with its memory, whichever driver it is.
 
 pub mod launch;
 pub mod memory;
 pub mod mind;
+pub mod park;
 pub mod say;
 pub mod step;
 #[cfg(test)]
@@ -37,6 +39,7 @@ pub use launch::{
 };
 pub use memory::{Memory, Report, TurnReport};
 pub use mind::{AnyDriver, Mind};
+pub use park::{ChildEnv, NotParkable, TranscriptPlace, WaitingCall, WakeMark, WokenCall};
 pub use say::{OutLine, Say};
 pub use step::{AcceptedBy, Ask, Step, TakenAnswer};
 
@@ -141,6 +144,31 @@ pub trait Driver: Send + Sync + 'static {
     /// Writes what we want to say as lines for the agent's stdin. No line at all: it cannot be said
     /// to this agent.
     fn write(&self, memory: &Self::Memory, say: &Say<'_>) -> Vec<OutLine>;
+
+    /// Says where the transcript of a conversation lies, given the environment of the child; `None`
+    /// where the agent keeps none that is known here.
+    fn transcript(&self, _conversation: &str, _env: ChildEnv<'_>) -> Option<TranscriptPlace> {
+        None
+    }
+
+    /// Judges whether a process that waits with this call can be ended without losing it, and says
+    /// what makes another process ask again.
+    ///
+    /// # Errors
+    /// The reason why not.
+    fn parkable(
+        &self,
+        _memory: &Self::Memory,
+        _call: &WaitingCall<'_>,
+        _transcript: &str,
+    ) -> Result<WakeMark, NotParkable> {
+        Err(NotParkable::NoPower)
+    }
+
+    /// Says what the transcript of a conversation holds of a call that was woken in it.
+    fn woken_call(&self, _tool_use_id: &str, _transcript: &str) -> WokenCall {
+        WokenCall::Settled
+    }
 }
 
 /// Files of a project that an agent knows.

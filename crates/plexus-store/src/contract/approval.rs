@@ -1,5 +1,8 @@
 //! Approvals: `pending → decided (allowed|denied|expired|cancelled) → delivered | void`. Every
 //! change names the state it expects.
+//!
+//! Beside that goes whether the agent has a process while it waits: `parking → parked → waking →`
+//! a process again. An approval is decided in any of these.
 
 use plexus_core::{ApprovalId, SessionId};
 pub use plexus_wire::{ApprovalStatus, DecidedBy, Owner};
@@ -99,6 +102,61 @@ pub struct ApprovalRecord {
     pub breach: Option<String>,
     /// Whether the request's key is free again (the tool's result was seen).
     pub retired: bool,
+    /// Where it is on the way to having no process and back; `None` while its agent has one.
+    pub parking: Option<Parking>,
+    /// What wakes it, from the time it was parked; an object.
+    pub parked: Option<JsonText>,
+    /// When an allow was about to be sent to a woken agent. From then on the call may have run.
+    pub allow_sent_at: Option<UnixMillis>,
+}
+
+/// Where an approval is on the way to having no process and back.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Parking {
+    /// The process is being ended. No answer is sent to it any more.
+    Parking,
+    /// There is no process.
+    Parked,
+    /// A process is being started that asks again.
+    Waking,
+}
+
+/// Moves an approval one step towards having no process, or back. Whoever finds it in another place
+/// than the step begins at gets a conflict that names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParkApproval {
+    /// The approval.
+    pub id: ApprovalId,
+    /// The step.
+    pub step: ParkStep,
+}
+
+/// A step of parking.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ParkStep {
+    /// Pending, with a process → being parked. From here on no answer is sent to that process.
+    Begin,
+    /// Being parked → parked, with what wakes it; an object.
+    Done(JsonText),
+    /// Being parked → with a process: it is not ended after all.
+    Stay,
+    /// Parked and decided → being woken. Of several servers that try, one does it.
+    Wake,
+    /// Being woken → parked, with what wakes it the next time; an object.
+    Again(JsonText),
+    /// Being woken → with a process: this run has asked again, under this key. If it is allowed, the
+    /// allow counts as sent from here on; sent before, it is a conflict.
+    Asked {
+        /// The run.
+        run: u32,
+        /// The idempotency key of the new question.
+        request_id: String,
+        /// When.
+        at: UnixMillis,
+    },
+    /// Parked or being woken → over: nothing wakes it any more.
+    GiveUp,
 }
 
 /// The decision on an approval.
@@ -268,6 +326,10 @@ pub enum Stage {
     Decided,
     /// Decided, and neither delivered nor void: the answers to send after a restart. Oldest first.
     Undelivered,
+    /// On the way to having no process or back, decided or not. Oldest first.
+    Parked,
+    /// Parked, and decided: what has to be woken. Oldest first.
+    ToWake,
 }
 
 /// Approvals that are due, for the timer that enforces deadlines.

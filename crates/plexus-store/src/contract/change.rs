@@ -3,7 +3,7 @@
 use plexus_core::{ApprovalId, SessionId};
 
 use super::approval::{
-    ApprovalRecord, DecideApproval, EscalateApproval, OpenApproval, SettleApproval,
+    ApprovalRecord, DecideApproval, EscalateApproval, OpenApproval, ParkApproval, SettleApproval,
 };
 use super::arbor::{AppendNode, CreateTree, Position};
 use super::audit::{AuditLine, MarkOutbox, OutboxEntry};
@@ -57,6 +57,8 @@ pub enum Change {
     EscalateApproval(EscalateApproval),
     /// Records whether the answer reached the child → [`Outcome::Approval`].
     SettleApproval(SettleApproval),
+    /// Moves an approval towards having no process, or back → [`Outcome::Approval`].
+    ParkApproval(ParkApproval),
     /// Frees the request's key, once the tool's result was seen → [`Outcome::Done`]. Doing it twice
     /// is once.
     RetireApproval(ApprovalId),

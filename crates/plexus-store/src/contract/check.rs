@@ -1,5 +1,6 @@
 //! The bounds that every engine checks in the same words, before a change list goes anywhere.
 
+use super::approval::ParkStep;
 use super::arbor::NodeData;
 use super::audit::OutboxEntry;
 use super::change::Change;
@@ -100,6 +101,14 @@ fn check(change: &Change) -> Result<usize, StoreError> {
                 + outbox(&decide.outbox)?)
         }
         Change::EscalateApproval(escalate) => escalate.event.as_ref().map_or(Ok(0), event),
+        Change::ParkApproval(park) => match &park.step {
+            // It holds the input of the call.
+            ParkStep::Done(facts) | ParkStep::Again(facts) => {
+                bounded("parked", facts.len(), 2 * MAX_EVENT_BYTES)
+            }
+            ParkStep::Asked { request_id, .. } => name("request_id", request_id),
+            ParkStep::Begin | ParkStep::Stay | ParkStep::Wake | ParkStep::GiveUp => Ok(0),
+        },
         Change::SettleApproval(_) | Change::RetireApproval(_) => Ok(0),
         Change::MarkBreach { what, .. } => text("breach", Some(what)),
         Change::SetCursor(set) => name("consumer", &set.consumer),

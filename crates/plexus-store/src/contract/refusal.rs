@@ -226,6 +226,10 @@ pub(crate) fn not_to_settle(standing: &ApprovalRecord) -> StoreError {
     StoreError::conflict("settle: it is pending, or settled otherwise", standing)
 }
 
+pub(crate) fn parked_elsewhere(standing: &ApprovalRecord) -> StoreError {
+    StoreError::conflict("park or wake: the approval is not where this step begins", standing)
+}
+
 // Rules.
 
 /// Refuses a rule that would end with a run that has ended already.

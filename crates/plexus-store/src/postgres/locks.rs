@@ -77,6 +77,7 @@ impl Locks {
             Change::DecideApproval(it) => drop(self.approvals.insert(*it.id.as_uuid())),
             Change::EscalateApproval(it) => drop(self.approvals.insert(*it.id.as_uuid())),
             Change::SettleApproval(it) => drop(self.approvals.insert(*it.id.as_uuid())),
+            Change::ParkApproval(it) => drop(self.approvals.insert(*it.id.as_uuid())),
             Change::RetireApproval(id) | Change::MarkBreach { id, .. } => {
                 self.approvals.insert(*id.as_uuid());
             }

@@ -12,7 +12,7 @@ use crate::contract::limits::MAX_PAGE_ITEMS;
 use crate::contract::{
     ApprovalFilter, ApprovalRecord, ChatStatus, DecideApproval, Decision, Due, EscalateApproval,
     Fate, Fresh, NewEvent, OpenApproval, Outcome, Owner, Page, PageRequest, RunKey, SettleApproval,
-    Stage, StoreError, Thing, Topic, UnixMillis, refusal,
+    Stage, StoreError, Thing, Topic, UnixMillis, Verdict, refusal,
 };
 
 macro_rules! select_approval {
@@ -22,7 +22,8 @@ macro_rules! select_approval {
                  a.tool_use_id, a.input, a.input_digest, a.description, a.suggestions, a.owner,
                  a.escalations, a.status, a.created_at, a.deadline, a.escalate_at, a.decided_at,
                  a.decided_by, a.decided_ref, a.message, a.updated_input, a.delivered_at,
-                 a.void_at, a.breach, a.retired FROM loopback_approvals a
+                 a.void_at, a.breach, a.retired, a.parking, a.parked, a.allow_sent_at
+             FROM loopback_approvals a
              JOIN sessions s ON s.id = a.session ",
             $rest
         )
@@ -63,6 +64,9 @@ fn read(row: &Row<'_>) -> Result<ApprovalRecord, StoreError> {
         void_at: row.maybe(25)?,
         breach: row.maybe(26)?,
         retired: row.get(27)?,
+        parking: row.maybe(28)?,
+        parked: row.maybe(29)?,
+        allow_sent_at: row.maybe(30)?,
     })
 }
 
@@ -108,6 +112,8 @@ pub(crate) async fn list(
         Stage::Undelivered => {
             ("a.status <> 0 AND a.delivered_at IS NULL AND a.void_at IS NULL", true)
         }
+        Stage::Parked => ("a.parking IS NOT NULL", true),
+        Stage::ToWake => ("a.parking IS NOT NULL AND a.parking = 1 AND a.status <> 0", true),
     };
     let session_is = if session.is_some() { "a.session = ?2" } else { "?2 IS NULL" };
     let owner_is = match filter.owner {
@@ -202,7 +208,10 @@ async fn append_if_open(
 }
 
 /// Notes whom a change of this approval concerns.
-async fn concerns(tx: &mut Tx<'_, impl Sql>, record: &ApprovalRecord) -> Result<(), StoreError> {
+pub(super) async fn concerns(
+    tx: &mut Tx<'_, impl Sql>,
+    record: &ApprovalRecord,
+) -> Result<(), StoreError> {
     let row = sessions::row_of(tx.conn, record.session).await?;
     tx.touch(row, record.session);
     tx.topics.extend([Topic::Approval(record.id), Topic::PendingOf(record.owner), Topic::Pending]);
@@ -210,7 +219,7 @@ async fn concerns(tx: &mut Tx<'_, impl Sql>, record: &ApprovalRecord) -> Result<
 }
 
 /// Refuses what only the server of the approval's run may write.
-async fn fence(tx: &Tx<'_, impl Sql>, id: ApprovalId) -> Result<(), StoreError> {
+pub(super) async fn fence(tx: &Tx<'_, impl Sql>, id: ApprovalId) -> Result<(), StoreError> {
     let owner = tx
         .conn
         .one(
@@ -289,10 +298,14 @@ pub(super) async fn decide(
         return Ok(Outcome::Approval { record: standing, fresh: Fresh::Found });
     }
     let (by, reference) = decided_by_columns(decide.by);
+    // A question that went away wakes nobody.
+    let parking = if decide.verdict == Verdict::Cancel { "NULL" } else { "parking" };
     conn.run(
-        "UPDATE loopback_approvals
-         SET status = ?2, decided_at = ?3, decided_by = ?4, decided_ref = ?5, message = ?6,
-             updated_input = ?7 WHERE uuid = ?1 AND status = 0",
+        &format!(
+            "UPDATE loopback_approvals
+             SET status = ?2, decided_at = ?3, decided_by = ?4, decided_ref = ?5, message = ?6,
+                 updated_input = ?7, parking = {parking} WHERE uuid = ?1 AND status = 0"
+        ),
         params![
             decide.id,
             decide.verdict.status(),
@@ -354,7 +367,7 @@ pub(super) async fn settle(
              WHERE uuid = ?1 AND status <> 0 AND delivered_at IS NULL AND void_at IS NULL"
         }
         Fate::Void => {
-            "UPDATE loopback_approvals SET void_at = ?2
+            "UPDATE loopback_approvals SET void_at = ?2, parking = NULL
              WHERE uuid = ?1 AND status <> 0 AND delivered_at IS NULL AND void_at IS NULL"
         }
     };

@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::sql::{Bind, Column, Param, Row, int};
 use crate::contract::{
-    ApprovalStatus, ChatStatus, DecidedBy, NodeData, Owner, RuleDecision, RuleScope, ServerState,
-    Spend, StoreError,
+    ApprovalStatus, ChatStatus, DecidedBy, NodeData, Owner, Parking, RuleDecision, RuleScope,
+    ServerState, Spend, StoreError,
 };
 
 /// Gives an enum its numbers: `codes! { Type, "kind of thing": First = 0, Second = 1 }`. A variant
@@ -44,6 +44,8 @@ codes! {
     ApprovalStatus, "approval status":
     Pending = 0, Allowed = 1, Denied = 2, Expired = 3, Cancelled = 4
 }
+
+codes! { Parking, "step of parking": Parking = 0, Parked = 1, Waking = 2 }
 
 codes! { RuleDecision, "rule decision": Allow = 0, Deny = 1, Ask = 2 }
 

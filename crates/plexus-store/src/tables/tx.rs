@@ -6,8 +6,8 @@ use plexus_core::{ServerId, SessionId};
 
 use super::sql::Sql;
 use super::{
-    approvals, arbor, audit, budget, chats, consumers, events, rules, runs, servers, sessions,
-    tokens,
+    approvals, arbor, audit, budget, chats, consumers, events, parking, rules, runs, servers,
+    sessions, tokens,
 };
 use crate::contract::{Change, Lease, Outcome, StoreError, Topic, UnixMillis};
 
@@ -111,6 +111,7 @@ impl<'c, C: Sql> Tx<'c, C> {
             Change::DecideApproval(it) => approvals::decide(self, it.clone()).await,
             Change::EscalateApproval(it) => approvals::escalate(self, it.clone()).await,
             Change::SettleApproval(it) => approvals::settle(self, *it).await,
+            Change::ParkApproval(it) => parking::step(self, it.clone()).await,
             Change::RetireApproval(id) => approvals::retire(self, *id).await,
             Change::MarkBreach { id, what } => approvals::mark_breach(self, *id, what).await,
             Change::SetCursor(it) => consumers::set(self, it).await,

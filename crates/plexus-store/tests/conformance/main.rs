@@ -13,6 +13,7 @@ mod decisions;
 mod events;
 mod fixture;
 mod ledger;
+mod parking;
 mod runs;
 mod servers;
 mod sessions;
@@ -102,6 +103,13 @@ suite! {
         user_nodes_beside_an_open_chat_start_a_branch,
         an_outline_lists_parents_before_children,
         a_path_between_needs_an_ancestor,
+    }
+    parking {
+        each_step_of_parking_begins_where_the_last_one_ended,
+        a_parked_approval_is_decided_as_any_other_and_then_to_be_woken,
+        one_of_two_wakers_wins,
+        an_allow_is_noted_before_it_is_sent_and_only_once,
+        a_cancelled_or_void_approval_wakes_nobody,
     }
     runs {
         runs_are_numbered_and_end_once,

@@ -152,6 +152,12 @@ impl ClaudeMemory {
                 self.background_tasks = changed.tasks.len();
                 Vec::new()
             }
+            SystemEvent::TaskNotification(_) => {
+                if let Some(turn) = &mut self.turn {
+                    turn.task_ended = true;
+                }
+                vec![passthrough(line, "system/task_notification")]
+            }
             SystemEvent::SessionStateChanged(changed)
                 if changed.state.as_deref() == Some("idle") =>
             {
@@ -197,6 +203,7 @@ impl ClaudeMemory {
         let Some(turn) = &mut self.turn else { return };
         let Some(uuid) = uuid.and_then(|uuid| Uuid::parse_str(uuid).ok()) else { return };
         let is_prompt = turn.prompt == Some(uuid);
+        turn.started |= is_prompt && state == Some("started");
         match state {
             Some("queued" | "started") if is_prompt && turn.progress == PromptProgress::Unseen => {
                 turn.progress = PromptProgress::Taken;

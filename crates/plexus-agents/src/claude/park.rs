@@ -1,0 +1,234 @@
+//! When a process that waits in `can_use_tool` may end, and how the next one asks again.
+//!
+//! The CLI guards nothing: a second open call, a queued prompt, a background task, a subagent or a
+//! shell that moved lose or change the call without a word. All of it can be seen beforehand, in
+//! the lines of the process and in its transcript. [`parkable`] is that rule, and every doubt is a
+//! no.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use plexus_engine::driver::{
+    ChildEnv, NotParkable, TranscriptPlace, WaitingCall, WakeMark, WokenCall,
+};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::memory::ClaudeMemory;
+
+/// Says where the transcript of a conversation lies. The CLI names the folder by the working
+/// directory; it resumes a conversation from any of them.
+pub(super) fn transcript(conversation: &str, env: ChildEnv<'_>) -> Option<TranscriptPlace> {
+    let set = |name: &str| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let config = set("CLAUDE_CONFIG_DIR").or_else(|| Some(set("HOME")?.join(".claude")))?;
+    // It becomes part of a path: nothing but a UUID is one.
+    let id = Uuid::try_parse(conversation).ok()?;
+    Some(TranscriptPlace { root: config.join("projects"), name: format!("{id}.jsonl") })
+}
+
+/// Judges whether a process that waits with `call` can be ended without losing it.
+pub(super) fn parkable(
+    memory: &ClaudeMemory,
+    call: &WaitingCall<'_>,
+    transcript: &str,
+) -> Result<WakeMark, NotParkable> {
+    let turn = memory.turn.as_ref().ok_or(NotParkable::Ending)?;
+    if memory.background_tasks > 0 {
+        return Err(NotParkable::BackgroundTask);
+    }
+    if turn.task_ended {
+        return Err(NotParkable::TaskEnded);
+    }
+    if !turn.outstanding.is_empty() || (turn.prompt.is_some() && !turn.started) {
+        return Err(NotParkable::Queued);
+    }
+    if turn.result.is_some() {
+        return Err(NotParkable::HadResult);
+    }
+    let rows = rows(transcript)?;
+    let held = the_call(&rows, call)?;
+    let last = rows.iter().rev().find_map(|row| row.text("uuid"));
+    let mark = Mark {
+        parent_uuid: last.ok_or(NotParkable::NotInTranscript)?,
+        is_sidechain: false,
+        r#type: "attachment",
+        uuid: Uuid::new_v4(),
+        timestamp: held.text("timestamp"),
+        attachment: Deferred {
+            r#type: DEFERRED,
+            tool_use_id: call.tool_use_id,
+            tool_name: call.tool_name,
+            tool_input: serde_json::from_str(call.input).map_err(|_| NotParkable::NoTranscript)?,
+            hook_name: "settings",
+            hook_event: "PreToolUse",
+            permission_mode: "default",
+        },
+        user_type: held.text("userType"),
+        entrypoint: held.text("entrypoint"),
+        cwd: held.text("cwd"),
+        session_id: held.text("sessionId"),
+        version: held.text("version"),
+        git_branch: held.text("gitBranch"),
+    };
+    let line = serde_json::to_string(&mark).map_err(|_| NotParkable::NoTranscript)?;
+    Ok(WakeMark { line })
+}
+
+/// Finds the row of the call. It must be of the main agent, the only open call of its message, the
+/// last thing that was said, and asked in the directory in which the next process starts.
+fn the_call<'a>(rows: &'a [Row], call: &WaitingCall<'_>) -> Result<&'a Row, NotParkable> {
+    let held = rows.iter().find(|row| row.calls().any(|id| id == call.tool_use_id));
+    let held = held.ok_or(NotParkable::NotInTranscript)?;
+    let is_main = held.0["isSidechain"] != Value::Bool(true) && held.text("agentId").is_none();
+    let message = held.message_id().filter(|_| is_main).ok_or(NotParkable::NotInTranscript)?;
+    let answered: BTreeSet<&str> = rows.iter().flat_map(Row::results).collect();
+    if answered.contains(call.tool_use_id) {
+        return Err(NotParkable::NotLast);
+    }
+    let of_message = |row: &&Row| row.is("assistant") && row.message_id() == Some(message);
+    let calls: BTreeSet<&str> = rows.iter().filter(of_message).flat_map(Row::calls).collect();
+    if calls.iter().any(|id| *id != call.tool_use_id && !answered.contains(id)) {
+        return Err(NotParkable::OtherCalls);
+    }
+    // Behind the message only results of its own calls may stand.
+    let begins = rows.iter().position(|row| of_message(&row)).unwrap_or(0);
+    let goes_on = rows[begins..].iter().any(|row| {
+        let is_result = || row.results().next().is_some_and(|id| calls.contains(id));
+        row.deferred_call().is_some()
+            || (row.is("assistant") && !of_message(&row))
+            || (row.is("user") && !is_result())
+    });
+    if goes_on {
+        return Err(NotParkable::NotLast);
+    }
+    if held.text("cwd").map(Path::new) != Some(call.working_dir) {
+        return Err(NotParkable::Moved);
+    }
+    Ok(held)
+}
+
+/// Says what a transcript holds of a call that was woken in it.
+pub(super) fn woken_call(tool_use_id: &str, transcript: &str) -> WokenCall {
+    let mut marks: Vec<(String, String)> = Vec::new();
+    let mut unmarked = String::with_capacity(transcript.len());
+    for line in transcript.split_inclusive('\n') {
+        let Ok(row) = serde_json::from_str(line).map(Row) else {
+            // A process that was killed may leave half a line, which says nothing.
+            if line.ends_with('\n') {
+                unmarked.push_str(line);
+            }
+            continue;
+        };
+        if row.results().any(|id| id == tool_use_id) {
+            return WokenCall::Settled;
+        }
+        if row.deferred_call() == Some(tool_use_id) {
+            let ids = row.text("uuid").zip(row.text("parentUuid"));
+            marks.extend(ids.map(|(uuid, parent)| (uuid.to_owned(), parent.to_owned())));
+            continue;
+        }
+        // Whatever follows the mark goes on from where the mark did.
+        match marks.iter().find(|(uuid, _)| row.text("parentUuid") == Some(uuid)) {
+            Some((mark, parent)) => unmarked.push_str(&line.replacen(mark, parent, 1)),
+            None => unmarked.push_str(line),
+        }
+    }
+    if marks.is_empty() { WokenCall::Settled } else { WokenCall::Open { unmarked } }
+}
+
+/// The kind of attachment that makes the CLI ask about a call when it resumes the conversation.
+const DEFERRED: &str = "hook_deferred_tool";
+
+/// Reads every row. A transcript whose last row is torn is not whole.
+fn rows(transcript: &str) -> Result<Vec<Row>, NotParkable> {
+    if !transcript.ends_with('\n') {
+        return Err(NotParkable::NoTranscript);
+    }
+    let rows: Result<Vec<Row>, _> =
+        transcript.lines().map(|line| serde_json::from_str(line).map(Row)).collect();
+    rows.map_err(|_| NotParkable::NoTranscript)
+}
+
+/// A row of a transcript.
+struct Row(Value);
+
+impl Row {
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0[name].as_str()
+    }
+
+    fn is(&self, kind: &str) -> bool {
+        self.text("type") == Some(kind)
+    }
+
+    fn message_id(&self) -> Option<&str> {
+        self.0["message"]["id"].as_str()
+    }
+
+    fn blocks(&self, kind: &'static str) -> impl Iterator<Item = &Value> {
+        let blocks = self.0["message"]["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+        blocks.iter().filter(move |block| block["type"] == kind)
+    }
+
+    /// The calls that an assistant's row holds.
+    fn calls(&self) -> impl Iterator<Item = &str> {
+        self.blocks("tool_use").filter(|_| self.is("assistant")).filter_map(|it| it["id"].as_str())
+    }
+
+    /// The calls whose results a user's row holds.
+    fn results(&self) -> impl Iterator<Item = &str> {
+        self.blocks("tool_result")
+            .filter(|_| self.is("user"))
+            .filter_map(|it| it["tool_use_id"].as_str())
+    }
+
+    /// The call that this row makes the CLI ask about.
+    fn deferred_call(&self) -> Option<&str> {
+        let attachment = &self.0["attachment"];
+        (attachment["type"] == DEFERRED).then(|| attachment["toolUseID"].as_str()).flatten()
+    }
+}
+
+/// The row that makes the CLI ask about a call when it resumes the conversation: what it writes
+/// itself when a hook defers a call.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Mark<'a> {
+    parent_uuid: &'a str,
+    is_sidechain: bool,
+    r#type: &'static str,
+    uuid: Uuid,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timestamp: Option<&'a str>,
+    attachment: Deferred<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_type: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entrypoint: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cwd: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    git_branch: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Deferred<'a> {
+    r#type: &'static str,
+    #[serde(rename = "toolUseID")]
+    tool_use_id: &'a str,
+    tool_name: &'a str,
+    tool_input: &'a RawValue,
+    hook_name: &'static str,
+    hook_event: &'static str,
+    permission_mode: &'static str,
+}
+
+#[cfg(test)]
+mod tests;
