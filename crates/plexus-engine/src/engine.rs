@@ -22,6 +22,7 @@ use crate::deltas::Deltas;
 use crate::hooks::{HookAnswers, HookReceiver, Hooks};
 use crate::identity::Identity;
 use crate::node::{Heartbeat, Neighbours, Relay, Timing, Trust};
+use crate::parking::waker;
 use crate::reading::news::SessionNews;
 use crate::reading::scopes::Scopes;
 use crate::reading::turns::Turns;
@@ -172,11 +173,13 @@ impl Engine {
             heartbeat.register().await?;
         }
         let picked_up = self.supervisor.reattach().await?;
+        self.supervisor.tidy_parked().await?;
         if let Some(heartbeat) = &self.heartbeat {
             heartbeat.sweep().await;
             self.tasks.spawn(Arc::clone(heartbeat).keep());
         }
         self.tasks.spawn(Arc::clone(&self.supervisor).upkeep());
+        self.tasks.spawn(waker::keep(Arc::clone(&self.supervisor), self.shutdown.clone()));
         self.tasks.spawn(deadlines::enforce(Arc::clone(&self.approvals), self.shutdown.clone()));
         let stopper: Arc<dyn budget::Stopper> =
             Arc::clone(&self.supervisor) as Arc<dyn budget::Stopper>;
@@ -236,12 +239,24 @@ impl Engine {
         self.supervisor.end_all(reason).await;
     }
 
+    /// Parks every child that waits for a decision, where that is safe. Returns how many were.
+    pub async fn park_children(&self) -> usize {
+        self.supervisor.park_all().await
+    }
+
     /// Says how long permission requests waited for their decisions since the start, by who
     /// decided: `operator`, `session`, `rule`, `deadline`, `webhook`. What a rule answers at once
     /// never waited.
     #[must_use]
     pub fn decision_latency(&self) -> Vec<(&'static str, LatencyReading)> {
         self.approvals.waited()
+    }
+
+    /// Says for how many permission requests the agent could have been parked, and why not for the
+    /// others, since the start: `parkable`, or the name of the reason.
+    #[must_use]
+    pub fn parkable(&self) -> Vec<(&'static str, u64)> {
+        self.approvals.parkable.read()
     }
 
     /// How many children live.

@@ -18,6 +18,7 @@
 //! - [`budget`]: what a session and everything below it may spend.
 //! - [`hooks`]: what is told to somebody outside, and the answer that may come back.
 //! - [`node`]: this server among others that share its store.
+//! - [`parking`]: an agent that waits has no process.
 //! - [`reading`], [`deltas`], [`event`], [`prompt`]: events and live text, written and read.
 //! - [`wait`]: waiting for a decision.
 //! - [`replan`]: planning again what lost against another change.
@@ -44,6 +45,7 @@ mod instructions;
 pub mod mcp;
 pub mod node;
 mod orphans;
+pub mod parking;
 pub mod prompt;
 pub mod reading;
 pub mod replan;

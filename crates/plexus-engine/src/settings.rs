@@ -53,6 +53,10 @@ pub struct Settings {
     pub whole_question: Duration,
     /// How long a permission request waits when its session does not say; zero is for ever.
     pub approval_timeout: Duration,
+    /// How long an agent waits for a decision before it is parked; `None` never parks one.
+    pub park_after: Option<Duration>,
+    /// The boot of the machine, by which processes of an earlier one are known.
+    pub boot: Option<String>,
     /// Whether children write partial messages, for live text in `follow`.
     pub live_deltas: bool,
     /// The walls around children, and which one a session has that does not say.
@@ -109,6 +113,8 @@ impl Settings {
             handshake: Duration::from_secs(180),
             whole_question: Duration::from_secs(60),
             approval_timeout: Duration::from_secs(300),
+            park_after: None,
+            boot: plexus_shim::layout::boot_id(),
             live_deltas: true,
             wall: WallSettings::default(),
             leash: None,

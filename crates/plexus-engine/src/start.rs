@@ -17,6 +17,7 @@ use plexus_store::{
 };
 use plexus_wire::{ChannelChoice, ChatEvent, Confine, FIRST_AGENT};
 use serde::{Deserialize, Serialize};
+use uuid::Uuid;
 
 use crate::agents::{Agent, Agents};
 use crate::driver::{
@@ -28,6 +29,7 @@ use crate::hold::Hold;
 use crate::home::{HomeError, Homes, find_unwanted};
 use crate::identity::Identity;
 use crate::instructions;
+use crate::parking::transcript::Unwakeable;
 use crate::replan::Replans;
 use crate::run::state::{Begun, OpenChat, RunState};
 use crate::run::{Keeping, NoExit, Origin, Run, RunKeeper, RunTools, close_questions};
@@ -95,6 +97,12 @@ pub(crate) enum StartError {
     Untrusted,
     #[error("could not start the agent: it would run what lies in {} without a question; remove it first", .0.display())]
     Unwanted(PathBuf),
+    #[error("could not wake the agent: {0}; nothing ran")]
+    Unwakeable(#[from] Unwakeable),
+    #[error(
+        "could not copy the conversation: it has just been woken; try again when its chat has ended"
+    )]
+    JustWoken,
     #[error("could not start the agent: {} is no longer the directory that it was; create a session for the new one", .0.display())]
     Moved(PathBuf),
 }
@@ -157,11 +165,12 @@ impl Starter {
         if let Some(found) = find_unwanted(&config.working_dir, &unwanted) {
             return Err(StartError::Unwanted(found));
         }
+        self.settle_woken(session, &config, &agent.driver).await?;
         let conversation = conversation(session, keeping)?;
         let key = RunKey { session: session.id, n: session.next_run };
         let cost = match &conversation {
             Conversation::New => 0.0,
-            Conversation::Resume(_) | Conversation::Fork { .. } => {
+            Conversation::Resume(_) | Conversation::Fork { .. } | Conversation::Wake { .. } => {
                 cost_before(&*self.tools.store, session).await?
             }
         };
@@ -173,12 +182,13 @@ impl Starter {
             name: &agent.name,
             agent: &identified.label,
             ephemeral: keeping == Keeping::Ephemeral,
+            boot: self.tools.settings.boot.as_deref(),
         };
         let wall = wall_words(&self.tools.settings, &config, agent);
         let asks = format!("{}, asking over the {} channel{wall}", launched.agent, channel.name());
         let told: Vec<String> =
             std::iter::once(asks).chain(project.words(config.project_settings)).collect();
-        let stored = self.create_row(key, channel, &launched, &told, &state).await?;
+        let stored = self.create_row(key, channel, &launched, &told, &state, Vec::new()).await?;
         plexus_fault::point!("launch.row.committed");
         let fork_of = SessionState::of(session)?.fork_of;
         let reads_instructions = project.is_read(config.project_settings);
@@ -191,7 +201,7 @@ impl Starter {
             fork_of,
             reads_instructions,
         };
-        match self.launch_child(begun, chat, prompt).await {
+        match self.launch_child(begun, chat.prompt_uuid, prompt).await {
             Ok(hold) => {
                 let tools = self.tools.clone();
                 Ok(Run::new(tools, keeper, &agent.driver, &stored, Origin::Started, hold)?)
@@ -216,10 +226,10 @@ impl Starter {
     }
 
     /// Makes the directory with everything in it, and starts the shim there.
-    async fn launch_child(
+    pub(crate) async fn launch_child(
         &self,
         begun: Beginning<'_>,
-        chat: &Chat,
+        prompt_id: Uuid,
         prompt: &str,
     ) -> Result<Hold, StartError> {
         let settings = &self.tools.settings;
@@ -249,7 +259,7 @@ impl Starter {
             run_dir: dir.path(),
             own_home: (config.confine != Confine::None).then_some(own_home.as_path()),
             live_text: settings.live_deltas,
-            prompt_id: chat.prompt_uuid,
+            prompt_id,
             prompt,
         })?;
         if let Some(home) = &plan.home {
@@ -307,7 +317,7 @@ impl Starter {
 
     /// Leaves nothing of a run whose process could not be started. What cannot be removed now is
     /// found when the server starts again.
-    async fn undo(&self, key: RunKey) {
+    pub(crate) async fn undo(&self, key: RunKey) {
         let dir = RunDir::new(self.tools.settings.run_dir(key));
         let why = "the process could not be started";
         if let Err(error) = self.end_unstarted(key, &dir, why).await {
@@ -322,11 +332,7 @@ impl Starter {
         dir: &RunDir,
         reason: &str,
     ) -> Result<(), StoreError> {
-        if let Err(error) = crate::files::remove_all(dir.path())
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            tracing::warn!(run = %key, %error, "could not remove the directory of a run that never started");
-        }
+        self.remove_dir(key, dir);
         let exit = JsonText::of(&NoExit { reason })?;
         let mut replans = Replans::default();
         loop {
@@ -344,18 +350,29 @@ impl Starter {
         }
     }
 
-    async fn create_row(
+    /// Removes the directory of a run that has no process.
+    pub(crate) fn remove_dir(&self, key: RunKey, dir: &RunDir) {
+        if let Err(error) = crate::files::remove_all(dir.path())
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(run = %key, %error, "could not remove the directory of a run");
+        }
+    }
+
+    /// Stores the run, with other changes before it.
+    pub(crate) async fn create_row(
         &self,
         key: RunKey,
         channel: Channel,
         launched: &Launched<'_>,
         told: &[String],
         state: &RunState,
+        mut changes: Vec<Change>,
     ) -> Result<RunRecord, StoreError> {
         let chat = state.chat.as_ref().map_or(0, |chat| chat.number);
         let events = told.iter().map(|words| ChatEvent::notice(words.as_str()).to_new_event());
         let events = events.collect::<Result<Vec<_>, _>>()?;
-        let changes = vec![
+        changes.extend([
             Change::CreateRun(CreateRun {
                 session: key.session,
                 expects_n: Some(key.n),
@@ -368,32 +385,34 @@ impl Starter {
                 ..UpdateRun::of(key)
             }),
             Change::AppendEvents(AppendEvents { session: key.session, chat, events }),
-        ];
+        ]);
         self.tools.store.commit(changes, Priority::Normal).await?;
         self.tools.store.run(key).await
     }
 }
 
 /// What is known of a run before it has a process.
-struct Beginning<'a> {
-    key: RunKey,
-    agent: &'a Agent,
-    config: &'a SessionConfig,
-    channel: Channel,
-    conversation: Conversation,
+pub(crate) struct Beginning<'a> {
+    pub(crate) key: RunKey,
+    pub(crate) agent: &'a Agent,
+    pub(crate) config: &'a SessionConfig,
+    pub(crate) channel: Channel,
+    pub(crate) conversation: Conversation,
     /// The session whose conversation it copies.
-    fork_of: Option<SessionId>,
-    reads_instructions: bool,
+    pub(crate) fork_of: Option<SessionId>,
+    pub(crate) reads_instructions: bool,
 }
 
 /// What a run's row says of how it was started.
 #[derive(Serialize)]
-struct Launched<'a> {
+pub(crate) struct Launched<'a> {
     /// The agent's name.
-    name: &'a str,
+    pub(crate) name: &'a str,
     /// What its program said it is.
-    agent: &'a str,
-    ephemeral: bool,
+    pub(crate) agent: &'a str,
+    pub(crate) ephemeral: bool,
+    /// The boot of the machine.
+    pub(crate) boot: Option<&'a str>,
 }
 
 /// What is read of it again.
@@ -410,7 +429,7 @@ fn first_agent() -> String {
 
 /// The directories must still be what they were when the session was created: a link put in their
 /// place could lead to our own data.
-fn check_dirs(settings: &Settings, config: &SessionConfig) -> Result<(), StartError> {
+pub(crate) fn check_dirs(settings: &Settings, config: &SessionConfig) -> Result<(), StartError> {
     // A model without tools reads nothing there, and may stand in the server's own directory.
     if config.agent == CONE {
         return Ok(());

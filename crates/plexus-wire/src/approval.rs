@@ -110,6 +110,9 @@ pub struct Approval {
     /// Who is asked now, if it was passed on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub escalated_to: Option<Said<Owner>>,
+    /// True while the agent has no process, which a decision starts again. Absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub parked: bool,
     /// Its handle, which `plexus.resolve_handle` takes. Always there from this version on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<Handle>,

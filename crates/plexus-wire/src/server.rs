@@ -15,6 +15,9 @@ pub struct StopParams {
     /// Whether the children end first (false: they go on, and the next server picks them up).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub children: Option<bool>,
+    /// Whether children that wait for a decision are parked first, where that is safe (false).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub park: Option<bool>,
 }
 
 /// A result of `stop`.

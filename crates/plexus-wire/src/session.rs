@@ -151,6 +151,9 @@ pub struct Session {
     pub confine: Wall,
     /// What it is doing.
     pub status: Said<SessionStatus>,
+    /// True while its agent has no process, which a decision starts again. Absent otherwise.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub parked: bool,
     /// Its newest chat.
     pub chat: Option<u32>,
     /// The node its next chat starts behind.

@@ -119,6 +119,14 @@ impl ClaudeCode {
         if self.ask_elsewhere::<wire::Send>(call.caller, &session, &passed).await?.is_some() {
             return Ok(MessageSent {});
         }
+        if self.supervisor.handle(session.id).is_none()
+            && self.approvals.is_parked(session.id).await?
+        {
+            return Err(CallError::conflict(
+                "send: the agent is parked until its question is decided",
+            )
+            .with_hint("loopback.respond decides it, claudecode.cancel ends the chat"));
+        }
         let handle = self
             .supervisor
             .handle(session.id)
@@ -166,7 +174,8 @@ impl ClaudeCode {
     ) -> Result<(), CallError> {
         let event = ChatEvent::Error { message: format!("cancelled: {reason}") }.to_new_event()?;
         let ending = Ending::Cancelled(reason.clone());
-        let mut changes = self.approvals.hooks.chat_ended(session, chat, &ending, None)?;
+        let mut changes = self.approvals.close_parked(session.id, &reason).await?;
+        changes.extend(self.approvals.hooks.chat_ended(session, chat, &ending, None)?);
         changes.push(Change::EndChat(EndChat {
             session: session.id,
             chat,

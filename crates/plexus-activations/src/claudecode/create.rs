@@ -308,6 +308,7 @@ impl ClaudeCode {
             fork_behind: behind,
             conversation_cost,
             mode: None,
+            woken_call: None,
         };
         let state =
             match (self.fork_point(&source, params.at).await?, source.claude_session_id.clone()) {

@@ -83,6 +83,7 @@ impl ClaudeCode {
             can_spawn: config.can_spawn,
             confine: plexus_wire::Wall::of(config.confine),
             status: session.status().into(),
+            parked: session.parked,
             chat: session.newest_chat.map(|chat| chat.number),
             head: session.position(),
             claude_session_id: session.claude_session_id.clone(),

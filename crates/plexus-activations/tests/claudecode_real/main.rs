@@ -19,6 +19,8 @@ mod common;
 #[cfg(target_os = "linux")]
 mod instructions;
 #[cfg(target_os = "linux")]
+mod parked;
+#[cfg(target_os = "linux")]
 mod questions;
 #[cfg(target_os = "linux")]
 mod stage;
@@ -53,6 +55,20 @@ fn main() -> std::process::ExitCode {
         questions:
         a_question_is_answered_with_an_option,
         a_plan_is_sent_back_once_and_then_approved,;
+        parked:
+        a_parked_call_runs_once_when_it_is_allowed,
+        a_parked_call_that_is_denied_never_runs,
+        a_parked_call_runs_as_it_was_edited,
+        a_woken_call_that_may_have_run_is_not_run_again,
+        a_woken_call_that_was_cancelled_is_forgotten,
+        a_parked_chat_that_is_cancelled_runs_nothing,
+        a_parked_call_that_expires_is_denied,
+        a_transcript_that_was_changed_wakes_nothing,
+        a_transcript_that_was_swept_is_put_back,
+        a_parked_question_is_answered,
+        a_parked_agent_survives_a_restart_of_the_server,
+        an_agent_that_waited_when_the_machine_died_is_parked,
+        an_agent_that_worked_when_the_machine_died_has_failed,;
     }
     .run()
 }

@@ -37,11 +37,20 @@ impl Stage {
     /// Creates a session whose child has the sandbox's environment, and a mark by which the world
     /// finds what it left.
     pub(crate) async fn session(&self, name: &str) -> String {
+        self.session_with(name, json!({})).await
+    }
+
+    /// The same with more parameters.
+    pub(crate) async fn session_with(&self, name: &str, more: Value) -> String {
         let mut env: Map<String, Value> =
             self.sandbox.env().into_iter().map(|(name, value)| (name, json!(value))).collect();
         env.insert("CLAUDE_CODE_MAX_RETRIES".into(), json!("1"));
         env.insert("PLEXUS_TEST_WORLD".into(), json!(self.world.data()));
-        self.world.create(name, json!({"working_dir": self.sandbox.work(), "env": env})).await
+        let mut params = json!({"working_dir": self.sandbox.work(), "env": env});
+        for (name, value) in more.as_object().into_iter().flatten() {
+            params[name] = value.clone();
+        }
+        self.world.create(name, params).await
     }
 
     /// The same hub after a restart.

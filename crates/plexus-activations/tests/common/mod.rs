@@ -366,6 +366,11 @@ impl Down {
         (World { folder, settings, drivers, store, engine, hub }, picked_up)
     }
 
+    /// Changes the settings with which it starts again.
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Settings)) {
+        change(&mut self.settings);
+    }
+
     /// The server's data directory.
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")

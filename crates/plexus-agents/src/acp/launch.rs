@@ -128,6 +128,7 @@ fn open(profile: &Profile, launch: &Launch<'_>) -> Result<ClientRequest, LaunchE
             return Err(cannot(profile, "copy a conversation up to one of its messages"));
         }
         (Conversation::Fork { .. }, _) => return Err(cannot(profile, "copy a conversation")),
+        (Conversation::Wake { .. }, _) => return Err(cannot(profile, "wake a parked agent")),
     })
 }
 

@@ -131,7 +131,7 @@ impl Driver for Acp {
     fn begin(&self, begin: &Begin<'_>) -> AcpMemory {
         let session = match begin.conversation {
             Conversation::Resume(id) => Some(id.clone()),
-            Conversation::New | Conversation::Fork { .. } => None,
+            Conversation::New | Conversation::Fork { .. } | Conversation::Wake { .. } => None,
         };
         let model = (self.profile.model == ModelWay::Option).then(|| begin.config.model.clone());
         AcpMemory {

@@ -149,6 +149,8 @@ pub(super) fn plan(launch: &Launch<'_>) -> Result<Plan, LaunchError> {
     let path = mcp_config.is_some().then(|| launch.run_dir.join(MCP_CONFIG));
     let args = arguments(launch, path.as_deref(), in_argv.then_some(launch.prompt))?;
     let stdin = match (launch.channel, in_argv) {
+        // It asks by itself about the call that was parked.
+        (Channel::Control, _) if wakes(launch).is_some() => Stdin::Lines(Vec::new()),
         (Channel::Control, _) => {
             let prompt = Say::Prompt { id: launch.prompt_id, text: launch.prompt };
             Stdin::Lines(write::lines(&prompt))
@@ -221,7 +223,7 @@ fn arguments(
     }
     match &launch.conversation {
         Conversation::New => {}
-        Conversation::Resume(id) => flag("--resume", id),
+        Conversation::Resume(id) | Conversation::Wake { id, .. } => flag("--resume", id),
         Conversation::Fork { of, up_to } => {
             flag("--resume", of);
             if let Some(message) = up_to {
@@ -269,9 +271,9 @@ fn arguments(
 /// Settings of ours for the CLI: its own classifier never decides, no subagent gets a worktree, and
 /// with `supervise: "all"` everything is asked.
 #[derive(Serialize)]
-struct CliSettings {
+struct CliSettings<'a> {
     hooks: CliHooks,
-    permissions: CliPermissions,
+    permissions: CliPermissions<'a>,
     /// Whether a page is fetched without asking the vendor about its host first, which a wall does
     /// not let through.
     #[serde(rename = "skipWebFetchPreflight", skip_serializing_if = "std::ops::Not::not")]
@@ -296,15 +298,27 @@ struct CommandHook {
 }
 
 #[derive(Serialize)]
-struct CliPermissions {
+struct CliPermissions<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    ask: Option<&'static [&'static str]>,
+    ask: Option<Vec<&'a str>>,
     #[serde(rename = "disableAutoMode")]
     disable_auto_mode: &'static str,
 }
 
-fn settings(launch: &Launch<'_>) -> CliSettings {
-    let ask = (launch.config.supervise == Supervise::All).then_some(ASK_ABOUT_ALL);
+/// The tool of the call that a woken process asks about.
+fn wakes<'a>(launch: &'a Launch<'_>) -> Option<&'a str> {
+    match &launch.conversation {
+        Conversation::Wake { tool_name, .. } => Some(tool_name),
+        Conversation::New | Conversation::Resume(_) | Conversation::Fork { .. } => None,
+    }
+}
+
+fn settings<'a>(launch: &'a Launch<'_>) -> CliSettings<'a> {
+    let all = (launch.config.supervise == Supervise::All).then_some(ASK_ABOUT_ALL);
+    // A woken call does not wait for us to say anything. Without this rule, one that the CLI allows
+    // by itself would run unasked.
+    let tools = all.into_iter().flatten().copied().chain(wakes(launch));
+    let ask = Some(tools.collect::<Vec<_>>()).filter(|tools| !tools.is_empty());
     let refuse = CommandHook { r#type: "command", command: REFUSE_WORKTREE };
     CliSettings {
         hooks: CliHooks { worktree_create: [HookGroup { hooks: [refuse] }] },
@@ -462,6 +476,19 @@ mod tests {
         let without = Launch { reads_instructions: false, ..control(&config) };
         assert!(!text(&without).contains("--add-dir /w "));
         assert!(!plan(&without).unwrap().env.iter().any(|(name, _)| name == READ_INSTRUCTIONS));
+    }
+
+    #[test]
+    fn a_woken_process_must_ask_about_the_tool_and_gets_no_prompt() {
+        let config = config();
+        let (id, tool_name) = ("abc".to_owned(), "mcp__t__put".to_owned());
+        let conversation = Conversation::Wake { id, tool_name };
+        let launch = Launch { conversation, ..control(&config) };
+        let text = text(&launch);
+        assert!(text.contains(" --resume abc ") && !text.contains("--fork-session"), "{text}");
+        assert!(text.contains(r#""ask":["mcp__t__put"]"#), "{text}");
+        let Stdin::Lines(lines) = plan(&launch).unwrap().stdin else { panic!("no lines") };
+        assert_eq!(lines, []);
     }
 
     #[test]

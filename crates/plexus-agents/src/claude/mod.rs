@@ -52,7 +52,7 @@ impl Driver for ClaudeCode {
             resume: true,
             fork: ForkPower::Anywhere,
             warm: true,
-            park: false,
+            park: true,
             cost: CostPower::Usd,
             says_who_accepted: true,
             asks_for: AsksFor::Everything,

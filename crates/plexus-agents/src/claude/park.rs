@@ -49,6 +49,13 @@ pub(super) fn parkable(
     }
     let rows = rows(transcript)?;
     let held = the_call(&rows, call)?;
+    // A prompt says in which mode it was given; plan mode is also entered by a call.
+    let mut modes = rows.iter().filter_map(|row| row.text("permissionMode"));
+    let has_planned =
+        rows.iter().flat_map(|row| row.blocks("tool_use")).any(|it| it["name"] == "EnterPlanMode");
+    if has_planned || modes.next_back().is_some_and(|mode| mode != DEFAULT_MODE) {
+        return Err(NotParkable::Mode);
+    }
     let last = rows.iter().rev().find_map(|row| row.text("uuid"));
     let mark = Mark {
         parent_uuid: last.ok_or(NotParkable::NotInTranscript)?,
@@ -63,7 +70,7 @@ pub(super) fn parkable(
             tool_input: serde_json::from_str(call.input).map_err(|_| NotParkable::NoTranscript)?,
             hook_name: "settings",
             hook_event: "PreToolUse",
-            permission_mode: "default",
+            permission_mode: DEFAULT_MODE,
         },
         user_type: held.text("userType"),
         entrypoint: held.text("entrypoint"),
@@ -137,6 +144,9 @@ pub(super) fn woken_call(tool_use_id: &str, transcript: &str) -> WokenCall {
     }
     if marks.is_empty() { WokenCall::Settled } else { WokenCall::Open { unmarked } }
 }
+
+/// The only mode in which an agent is parked: another one is not taken up again.
+const DEFAULT_MODE: &str = "default";
 
 /// The kind of attachment that makes the CLI ask about a call when it resumes the conversation.
 const DEFERRED: &str = "hook_deferred_tool";

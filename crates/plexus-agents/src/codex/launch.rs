@@ -183,6 +183,9 @@ fn first_lines(launch: &Launch<'_>) -> Result<Vec<OutLine>, LaunchError> {
             options,
             ..ThreadResume::default()
         }),
+        Conversation::Wake { .. } => {
+            return Err(LaunchError("Codex cannot be parked, and so not woken".to_owned()));
+        }
         Conversation::Fork { of, up_to } => ClientRequest::ThreadFork(ThreadFork {
             thread_id: of.clone(),
             last_turn_id: up_to.as_ref().map(ToString::to_string),

@@ -40,6 +40,7 @@ use self::waited::DecisionLatency;
 use crate::agents::Agents;
 use crate::authority::Authority;
 use crate::hooks::Hooks;
+use crate::parking::ParkCounts;
 use crate::rulebook::Rulebook;
 
 /// When a session that asked for no deadline is reminded of, and how often.
@@ -81,6 +82,8 @@ pub struct Approvals {
     /// What the agents that ask can do.
     pub agents: Agents,
     waited: DecisionLatency,
+    /// How often an agent that waits could be parked.
+    pub(crate) parkable: ParkCounts,
 }
 
 /// A decision as a caller gives it.
@@ -113,6 +116,7 @@ impl Approvals {
             hooks,
             agents,
             waited: DecisionLatency::default(),
+            parkable: ParkCounts::default(),
         }
     }
 
@@ -136,6 +140,27 @@ impl Approvals {
             Err(error) if error.kind == plexus_core::ErrorKind::NotFound => Err(hidden()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether the agent of a session is parked, or being woken.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn is_parked(&self, session: plexus_core::SessionId) -> Result<bool, StoreError> {
+        Ok(!crate::parking::waker::parked_of(self, session).await?.is_empty())
+    }
+
+    /// Builds the changes after which nothing wakes the parked agent of a session, whose chat is
+    /// being ended without a process.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn close_parked(
+        &self,
+        session: plexus_core::SessionId,
+        why: &str,
+    ) -> Result<Vec<plexus_store::Change>, StoreError> {
+        crate::parking::waker::close_parked(self, session, why).await
     }
 
     /// Says how long questions waited for their decisions.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use plexus_rules as rules;
-use plexus_store::{ApprovalRecord, JsonText, SessionRecord, StoreError};
+use plexus_store::{ApprovalRecord, JsonText, Parking, SessionRecord, StoreError};
 use plexus_wire::{Approval, DecidedApproval, Question, Risk, Said, ToolTarget};
 use serde_json::Value;
 
@@ -62,6 +62,7 @@ impl ApprovalViews {
             created_at: record.created_at.into(),
             expires_at: record.deadline.map(Into::into),
             escalated_to: (record.escalations > 0).then(|| record.owner.into()),
+            parked: record.parking == Some(Parking::Parked),
             handle: Some(handles::approval(record.id)),
         })
     }

@@ -49,6 +49,14 @@ pub enum Conversation {
         /// The last message that is copied; all of them without.
         up_to: Option<Uuid>,
     },
+    /// This one, whose process ended while it waited with a call of this tool: the process asks
+    /// about the call again, whatever else would let it run.
+    Wake {
+        /// The agent's id of the conversation.
+        id: String,
+        /// The tool.
+        tool_name: String,
+    },
 }
 
 /// Where a child reaches this server over MCP, and as whom.

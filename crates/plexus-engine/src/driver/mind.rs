@@ -107,6 +107,9 @@ pub trait Mind: Debug + Send + Sync {
     /// As [`Driver::write`].
     fn write(&self, say: &Say<'_>) -> Vec<OutLine>;
 
+    /// As [`Driver::wall`].
+    fn wall(&self) -> Option<WallNeeds>;
+
     /// As [`Driver::transcript`].
     fn transcript(&self, conversation: &str, env: ChildEnv<'_>) -> Option<TranscriptPlace>;
 
@@ -251,6 +254,10 @@ impl<D: Driver> Mind for MindOf<D> {
 
     fn write(&self, say: &Say<'_>) -> Vec<OutLine> {
         self.driver.write(&self.memory, say)
+    }
+
+    fn wall(&self) -> Option<WallNeeds> {
+        self.driver.wall()
     }
 
     fn transcript(&self, conversation: &str, env: ChildEnv<'_>) -> Option<TranscriptPlace> {

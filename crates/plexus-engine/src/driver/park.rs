@@ -93,6 +93,9 @@ pub enum NotParkable {
     /// The call has its result, or the conversation went on after it.
     #[error("the conversation went on after the call")]
     NotLast,
+    /// The agent is in a permission mode that the next process would not have.
+    #[error("it is in another permission mode than the default")]
+    Mode,
     /// The agent's shell has moved to another directory.
     #[error("its shell has moved to another directory")]
     Moved,
@@ -115,6 +118,7 @@ impl NotParkable {
             Self::NotInTranscript => "not_in_transcript",
             Self::OtherCalls => "other_calls",
             Self::NotLast => "not_last",
+            Self::Mode => "mode",
             Self::Moved => "moved",
         }
     }

@@ -36,6 +36,9 @@ impl Run {
             Command::Cancel { reason, done } => {
                 let _gone = done.send(self.cancel(reason).await);
             }
+            Command::Park { done } => {
+                let _gone = done.send(self.park_now().await);
+            }
             Command::Close => self.close(),
             Command::Kill { reason } => self.kill(reason).await,
             Command::Stop { reason, words } => self.stop(reason, words).await,
@@ -177,7 +180,7 @@ impl Run {
         let open = record.delivered_at.is_none()
             && record.void_at.is_none()
             && record.status != ApprovalStatus::Cancelled;
-        if !ours || !open {
+        if !ours || !open || self.state.parking.is_some() {
             return;
         }
         let Some(answer) = answer_of(record) else { return };

@@ -133,6 +133,8 @@ impl Run {
             && self.keeping == Keeping::Kept
             && !report.works_in_background
             && !report.spent
+            // A woken process asks about more than it was started to ask about.
+            && state.woken.is_none()
             && !self.facts.is_closing()
             && settings.max_warm > 0
             && self.since.elapsed() < settings.warm_max_age
@@ -251,14 +253,30 @@ impl Run {
             Err(StoreError::NotFound { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let mut changes = close_questions(&self.approvals, self.key).await?;
-        changes.extend(self.noted_cost(&session, exit)?);
         let mut state = self.state.clone();
+        let parked = match self.state.chat.as_ref().map(|chat| chat.number) {
+            Some(chat) if session.open_chat() == Some(chat) => self.parked(&mut state).await?,
+            Some(_) | None => None,
+        };
+        let stays = parked.is_some();
+        let mut changes = match parked {
+            Some(changes) => changes,
+            None => close_questions(&self.approvals, self.key).await?,
+        };
+        changes.extend(self.noted_cost(&session, exit)?);
+        if stays {
+            // What follows is counted by the process that goes on.
+            let began_at = state.chat.take().map_or_else(UnixMillis::now, |chat| chat.began_at);
+            let amount = spend(&Usage::default(), began_at);
+            changes.push(Change::AddSpend(AddSpend { session: self.key.session, amount }));
+        } else {
+            changes.extend(self.void_woken().await?);
+        }
         if state.chat.as_ref().is_some_and(|chat| session.open_chat() != Some(chat.number)) {
             // Somebody ended it before its child was there.
             state.close();
         }
-        if self.unserved().is_none() {
+        if !stays && self.unserved().is_none() {
             changes.extend(self.ending_changes(&mut state, &session, exit)?);
         }
         let exit = match exit {
@@ -268,9 +286,40 @@ impl Run {
         changes.push(Change::EndRun(EndRun { run: self.key, exit }));
         changes.push(Change::RevokeTokens(RevokeTokens::Run(self.key)));
         changes.push(Change::RemoveRules(RemoveRules::EndingWith(self.key)));
+        plexus_fault::point!("park.end.before", when stays);
         self.store.commit(changes, Priority::Urgent).await?;
+        plexus_fault::point!("park.end.committed", when stays);
         self.state = state;
         Ok(())
+    }
+
+    /// Builds the changes that leave the open chat without a process, for another one to go on with
+    /// it; `None` when it ends with this one. Why it could not be parked is noted in `state`.
+    async fn parked(&self, state: &mut RunState) -> Result<Option<Vec<Change>>, StoreError> {
+        if let Some(again) = self.parked_again().await? {
+            return Ok(Some(again));
+        }
+        if state.chat.as_ref().is_some_and(|chat| chat.stop.is_some()) {
+            return Ok(None);
+        }
+        let is_parking = self.state.parking.is_some();
+        let died_with_machine = self.of_earlier_boot && self.settings.park_after.is_some();
+        if !is_parking && !died_with_machine {
+            return Ok(None);
+        }
+        match self.parked_changes().await? {
+            Ok(changes) => Ok(Some(changes)),
+            Err(why) => {
+                let words = match is_parking {
+                    true => format!("it was to be parked while it waited, and could not be: {why}"),
+                    false => format!("it ended with its machine, and could not be parked: {why}"),
+                };
+                if let Some(chat) = &mut state.chat {
+                    chat.stop(StopReason::TimedOut, words);
+                }
+                Ok(None)
+            }
+        }
     }
 }
 

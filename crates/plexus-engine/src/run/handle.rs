@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Close,
     /// End the child now, whatever it does.
     Kill { reason: String },
+    /// Park the run now, if that is safe; answered with whether its process is being ended.
+    Park { done: oneshot::Sender<bool> },
     /// End the child now; its chat has failed, for this reason.
     Stop { reason: StopReason, words: String },
 }

@@ -13,7 +13,8 @@
 //! - `batch`: from lines to one transaction; `draft`: what a stretch of lines changes; `steps`:
 //!   what each step adds to it; `permission`: what a line about a permission changes; `live`: text
 //!   that is shown meanwhile;
-//! - `ladder`: cancelling and ending; `ending`: how a chat and a run end, judged and stored.
+//! - `ladder`: cancelling and ending; `ending`: how a chat and a run end, judged and stored;
+//! - `park`: ending a process that waits, so that `woken`, another one, asks again.
 
 mod batch;
 mod commands;
@@ -22,9 +23,11 @@ mod ending;
 mod handle;
 mod ladder;
 mod live;
+mod park;
 mod permission;
 pub(crate) mod state;
 mod steps;
+pub(crate) mod woken;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -150,6 +153,12 @@ pub(crate) struct Run {
     ready_by: Option<Instant>,
     /// When an agent that asks about a call must have told its whole input.
     whole_by: Option<Instant>,
+    /// The question that waits, for when it is judged whether this run can be parked.
+    waits: Option<park::Waits>,
+    /// When a woken process must have asked again.
+    ask_by: Option<Instant>,
+    /// Whether its process belonged to an earlier boot of the machine.
+    of_earlier_boot: bool,
     ladder: Option<Ladder>,
     /// Whether the session was deleted: nothing is stored any more, and the child only has to go.
     disowned: bool,
@@ -201,6 +210,7 @@ impl Run {
         })?;
         let facts = Arc::new(Facts::default());
         let state_begins = state.mind.report().is_beginning;
+        let has_to_ask = state.woken.as_ref().is_some_and(|woken| !woken.asked);
         if state.chat.is_none() {
             facts.set_idle(Some(Instant::now()));
         }
@@ -227,6 +237,9 @@ impl Run {
             send_again_at: None,
             ready_by: state_begins.then(|| Instant::now() + tools.settings.handshake),
             whole_by: None,
+            waits: None,
+            ask_by: has_to_ask.then(|| Instant::now() + tools.settings.handshake),
+            of_earlier_boot: is_of_earlier_boot(&tools.settings, stored),
             ladder: None,
             disowned: false,
             awaited: Decisions::new(Arc::clone(&tools.store)),
@@ -314,6 +327,12 @@ impl Run {
             if self.ready_by.is_some_and(|by| by <= now) {
                 self.end_unready().await;
             }
+            if self.ask_by.is_some_and(|by| by <= now) {
+                self.end_unasked().await;
+            }
+            if self.waits.is_some_and(|waits| waits.at <= now) {
+                Box::pin(self.consider_parking()).await;
+            }
             // Subscribed above, read here, waited for below: growth between the two is not missed.
             let pumped = match Box::pin(self.pump()).await {
                 Ok(pumped) => pumped,
@@ -352,6 +371,10 @@ impl Run {
                 () = sleep_until(self.ready_by) => self.end_unready().await,
                 // What is due is done above.
                 () = sleep_until(self.whole_by) => {}
+                () = sleep_until(self.ask_by) => self.end_unasked().await,
+                () = sleep_until(self.waits.map(|waits| waits.at)) => {
+                    Box::pin(self.consider_parking()).await;
+                }
             }
         }
     }
@@ -402,7 +425,7 @@ impl Run {
         }
         plexus_fault::point!("reattach.run.after");
         match chat {
-            _ if self.state.stop.is_some() => self.end_now(),
+            _ if self.state.stop.is_some() || self.state.parking.is_some() => self.end_now(),
             Some(chat) if chat.has_failed() => self.end_now(),
             Some(chat) if chat.is_cancelled() => self.begin_cancel(),
             None if self.facts.is_closing() => self.climb_after(self.settings.grace),
@@ -438,6 +461,7 @@ impl Run {
             record.status == ApprovalStatus::Pending && record.channel == Channel::Control.name();
         if open {
             self.awaited.add(record.id);
+            self.waits();
         }
     }
 
@@ -506,6 +530,12 @@ impl Run {
     async fn approvals(&self, stage: Stage) -> Result<Vec<ApprovalRecord>, StoreError> {
         approvals_of(&*self.store, self.key, stage).await
     }
+}
+
+/// Whether the process of a stored run ended with the machine it ran on.
+pub(crate) fn is_of_earlier_boot(settings: &Settings, stored: &RunRecord) -> bool {
+    let boot = stored.launch.to_value()["boot"].as_str().map(str::to_owned);
+    boot.is_some() && boot != settings.boot
 }
 
 async fn approvals_of(

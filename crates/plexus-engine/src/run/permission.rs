@@ -32,6 +32,9 @@ impl Run {
         if draft.state.chat.as_ref().is_some_and(|chat| chat.stop.is_some()) {
             return self.refuse(draft, ask, "ask: the chat is being stopped");
         }
+        if Self::is_asked_again(draft, ask) {
+            return self.asked_again(draft, ask).await;
+        }
         // Read anew: a mode or a rule may have been set since the session was read last.
         let session = self.store.session(self.key.session).await?;
         let input = match JsonText::parse(ask.input.get())
@@ -302,6 +305,9 @@ impl Run {
         tool_use_id: &str,
     ) -> Result<(), StoreError> {
         draft.state.allowed.remove(tool_use_id);
+        if let Some(woken) = &mut draft.state.woken {
+            woken.finished |= woken.tool_use_id == tool_use_id;
+        }
         if self.channel == Channel::Mcp
             && let Some(record) = self.by_request(tool_use_id).await?
         {

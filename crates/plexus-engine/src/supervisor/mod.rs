@@ -5,15 +5,17 @@
 //! starts in line; the runs themselves are tasks of their own.
 //!
 //! - this file: serving chats, keeping children and ending them;
-//! - [`reattach`]: runs that an earlier server left.
+//! - [`reattach`]: runs that an earlier server left;
+//! - [`waking`]: agents that were parked.
 
 mod reattach;
+mod waking;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use plexus_core::{CallError, SessionId};
+use plexus_core::{ApprovalId, CallError, SessionId};
 use plexus_shim::layout::RunDir;
 use plexus_store::{
     Change, Chat, ChatStatus, EndChat, Ending, Priority, RunKey, Store, StoreError, Trace,
@@ -26,6 +28,7 @@ use tracing::Instrument as _;
 
 use crate::approvals::Approvals;
 use crate::event::ToNewEvent;
+use crate::parking::memory_is_short;
 use crate::prompt::prompt_text;
 use crate::run::{COMMAND_QUEUE, Command, Keeping, Run, RunHandle, RunKeeper, Taken};
 use crate::settings::Settings;
@@ -73,6 +76,8 @@ pub struct Supervisor {
     live: Mutex<HashMap<SessionId, RunHandle>>,
     starts: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
     places: Arc<Semaphore>,
+    /// Parked agents that are being woken.
+    waking: Mutex<HashSet<ApprovalId>>,
     tasks: TaskTracker,
     /// Set when the server stops or ends its children: nothing is started from then on.
     draining: CancellationToken,
@@ -93,6 +98,7 @@ impl Supervisor {
             live: Mutex::default(),
             starts: Mutex::default(),
             places,
+            waking: Mutex::default(),
             tasks: TaskTracker::new(),
             draining,
             this: this.clone(),
@@ -129,7 +135,7 @@ impl Supervisor {
         let serving = async move {
             if let Err(error) = this.serve_chat(session, chat).await {
                 tracing::warn!(%session, chat, %error, "a chat could not be started");
-                this.fail_chat(session, chat, &error).await;
+                this.fail_chat(session, chat, &error, Vec::new()).await;
             }
         };
         self.tasks.spawn(serving.instrument(span));
@@ -167,18 +173,7 @@ impl Supervisor {
         }
         let run = self.starter.start(self.keeper(), &session, &chat, &prompt, keeping).await?;
         self.adopt(run, Some(place));
-        // Looked at once more, now that whoever cancels finds the run: one of the two sees the
-        // other.
-        let wanted = match self.store.chat(id, Some(number)).await {
-            Ok(chat) => chat.status == ChatStatus::Running,
-            Err(StoreError::NotFound { .. }) => false,
-            // The child is there and serves the chat, whatever is wrong with the store for now.
-            Err(_) => true,
-        };
-        if !wanted {
-            // Nobody waits here: a run that takes longer ends all the same.
-            let _later = self.end(&[id], "the chat was cancelled while its process started").await;
-        }
+        self.end_if_unwanted(id, number).await;
         Ok(())
     }
 
@@ -232,14 +227,21 @@ impl Supervisor {
     }
 
     /// Ends a chat that never got a child.
-    async fn fail_chat(&self, session: SessionId, chat: u32, error: &StartError) {
+    async fn fail_chat(
+        &self,
+        session: SessionId,
+        chat: u32,
+        error: &StartError,
+        also: Vec<Change>,
+    ) {
         let message = error.to_string();
         loop {
             let ended = async {
                 let event = ChatEvent::Error { message: message.clone() }.to_new_event()?;
                 let ending = Ending::Failed(message.clone());
                 let of = self.store.session(session).await?;
-                let mut changes = self.approvals.hooks.chat_ended(&of, chat, &ending, None)?;
+                let mut changes = also.clone();
+                changes.extend(self.approvals.hooks.chat_ended(&of, chat, &ending, None)?);
                 changes.push(Change::EndChat(EndChat {
                     session,
                     chat,
@@ -373,6 +375,9 @@ impl Supervisor {
             tokio::select! {
                 _ = tick.tick() => {}
                 () = self.shutdown.cancelled() => return,
+            }
+            if self.settings.park_after.is_some() && memory_is_short() {
+                self.park_what_waits();
             }
             for run in self.handles() {
                 // With a leash, only the renewal of our own lease lengthens it.

@@ -13,6 +13,9 @@ use plexus_store::{
 use super::{LOOK_AGAIN, Supervisor};
 use crate::hold::Hold;
 use crate::orphans;
+use crate::parking::waker::parked_of;
+use crate::run::is_of_earlier_boot;
+use crate::run::state::RunState;
 use crate::start::StartError;
 
 /// How long a shim that was started by an earlier server may take until it has written its
@@ -52,6 +55,10 @@ impl Supervisor {
 
     async fn start_if_nobody_serves(&self, session: &SessionRecord) -> Result<(), StoreError> {
         let Some(number) = session.open_chat() else { return Ok(()) };
+        // A parked agent has no process on purpose.
+        if !parked_of(&self.approvals, session.id).await?.is_empty() {
+            return Ok(());
+        }
         let chat = self.store.chat(session.id, Some(number)).await?;
         if chat.server != self.store.lease().map(|lease| lease.server) {
             return Ok(());
@@ -70,7 +77,14 @@ impl Supervisor {
         let dir = RunDir::new(self.settings.run_dir(stored.key));
         plexus_fault::point!("reattach.look");
         let pid_file = wait_for_pid_file(&dir).await?;
-        if pid_file.is_none() && dir.read_exit()?.is_none() {
+        let has_begun = stored.journal.segment > 0 && is_of_earlier_boot(&self.settings, stored)
+            || stored.translation.as_ref().is_some_and(RunState::is_woken);
+        if pid_file.is_none() && dir.read_exit()?.is_none() && has_begun {
+            // It went with its machine, or was to ask again about a call: what becomes of it is in
+            // the store. Removing the directory makes a late shim leave.
+            orphans::end_members(&dir);
+            self.starter.remove_dir(stored.key, &dir);
+        } else if pid_file.is_none() && dir.read_exit()?.is_none() {
             // The server ended between the row and the process. Removing the directory makes a late
             // shim leave; the chat is served anew.
             return self.abandon(stored, &dir).await;

@@ -41,6 +41,8 @@ pub struct SessionRecord {
     pub newest_chat: Option<ChatFacts>,
     /// How many of its approvals are pending.
     pub pending_approvals: u32,
+    /// Whether its agent is parked.
+    pub parked: bool,
     /// The number its next run will have.
     pub next_run: u32,
     /// The commit that changed anything of it last: an event, an approval, an update.

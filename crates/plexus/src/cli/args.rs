@@ -131,8 +131,12 @@ pub enum Command {
     /// Stop the server; its children go on running.
     Stop {
         /// End the children first.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "park")]
         children: bool,
+        /// Park the children that wait for a decision first, so that they survive a restart of the
+        /// machine.
+        #[arg(long)]
+        park: bool,
     },
     /// Open the dashboard in a browser.
     Dashboard {

@@ -27,10 +27,11 @@ use crate::serve::stopped_with;
 const STOP_DEADLINE: Duration = Duration::from_secs(60);
 
 /// `plexus stop`.
-pub(super) async fn stop(global: &Global, children: bool) -> Result<u8> {
+pub(super) async fn stop(global: &Global, children: bool, park: bool) -> Result<u8> {
     let data_dir = global.data_dir()?;
     let client = server::find(&data_dir).await?;
-    let how = StopParams { children: Some(children) };
+    // Said only when asked for: a server of an earlier version does not know the word.
+    let how = StopParams { children: Some(children), park: park.then_some(true) };
     let told = client.server().stop(&how).await.map_err(failed)?;
     let deadline = Instant::now() + STOP_DEADLINE;
     while read_announcement(&data_dir).is_some() || lock_is_held(&data_dir) {

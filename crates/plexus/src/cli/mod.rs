@@ -107,7 +107,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Serve(serve) => {
             crate::serve::serve(serve.options(global)?).await.map(|()| exit::OK)
         }
-        Command::Stop { children } => manage::stop(global, children).await,
+        Command::Stop { children, park } => manage::stop(global, children, park).await,
         Command::Dashboard { print } => manage::dashboard(global, print).await,
         Command::Mcp(mcp) => manage::mcp(global, &mcp).await,
         Command::McpConfig(config) => manage::mcp_config(global, &config).await,

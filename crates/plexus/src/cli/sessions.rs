@@ -67,6 +67,7 @@ fn session_line(session: &Session, depth: usize, screen: Screen) -> String {
     let (word, tone) = match session.status.known() {
         Some(SessionStatus::Idle) => ("idle".into(), Tone::Faint),
         Some(SessionStatus::Running) => ("running".into(), Tone::Good),
+        Some(SessionStatus::AwaitingPermission) if session.parked => ("parked".into(), Tone::Warn),
         Some(SessionStatus::AwaitingPermission) => ("asks".into(), Tone::Warn),
         Some(SessionStatus::Complete) => ("complete".into(), Tone::Plain),
         Some(SessionStatus::Failed) => ("failed".into(), Tone::Bad),
@@ -266,6 +267,18 @@ mod tests {
         let names: Vec<&str> =
             lines.iter().map(|line| line.split_at(31).1.split("  /").next().unwrap()).collect();
         assert_eq!(names, ["top", "  a", "    below", "  b", "other", "lost"], "{lines:#?}");
+    }
+
+    #[test]
+    fn an_agent_that_asks_without_a_process_is_parked() {
+        let word = |parked| {
+            let mut session = session("s", None);
+            session.status = SessionStatus::AwaitingPermission.into();
+            session.parked = parked;
+            let line = session_line(&session, 0, Screen::plain(60));
+            line.split_whitespace().next().unwrap_or_default().to_owned()
+        };
+        assert_eq!((word(false), word(true)), ("asks".to_owned(), "parked".to_owned()));
     }
 
     #[test]

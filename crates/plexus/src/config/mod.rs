@@ -52,6 +52,9 @@ pub struct Config {
     pub channel: ChannelChoice,
     /// How long a permission request waits when its session does not say, in seconds; 0 is for ever.
     pub approval_timeout_secs: u64,
+    /// How long an agent waits for a decision before it is parked without a process, in seconds; 0
+    /// never parks one.
+    pub park_after_secs: u64,
     /// Whether children write partial messages, for live text.
     pub live_deltas: bool,
     /// Under which names MCP lists the methods of sessions: `agents`, or `claudecode` as the first
@@ -255,6 +258,7 @@ impl Default for Config {
             codex_bin: PathBuf::new(),
             channel: ChannelChoice::Auto,
             approval_timeout_secs: 300,
+            park_after_secs: 0,
             live_deltas: true,
             tool_names: ToolNames::Agents,
             sync: Sync::Full,
@@ -343,6 +347,8 @@ impl Config {
     pub fn apply_to(&self, settings: &mut Settings) {
         settings.channel = self.channel;
         settings.approval_timeout = Duration::from_secs(self.approval_timeout_secs);
+        settings.park_after =
+            Some(Duration::from_secs(self.park_after_secs)).filter(|after| !after.is_zero());
         settings.live_deltas = self.live_deltas;
         settings.tool_names = self.tool_names;
         settings.max_running = self.limits.running_children;

@@ -64,6 +64,15 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
             .map(|(by, read)| (format!("by=\"{by}\""), read))
             .collect::<Vec<_>>(),
     );
+    let judged = pages.engine.parkable().into_iter();
+    let judged: Vec<(String, u64)> =
+        judged.map(|(label, count)| (format!("verdict=\"{label}\""), count)).collect();
+    text.family(
+        "plexus_parkable_total",
+        "counter",
+        "Permission requests that waited for a second, by whether their agent could be parked then, or why not.",
+        &judged.iter().map(|(labels, count)| (labels.as_str(), *count)).collect::<Vec<_>>(),
+    );
     text.gauge("plexus_runs_open", "Runs that have not ended.", counts.runs_open);
     text.counter("plexus_store_commits_total", "Commits of the store.", counts.commits);
     text.histograms(

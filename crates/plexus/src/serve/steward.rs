@@ -38,6 +38,10 @@ impl Steward {
         if params.children == Some(true) {
             engine.end_children("the server was stopped together with its children").await;
         }
+        if params.park == Some(true) {
+            let parked = engine.park_children().await;
+            tracing::info!(parked, "children that waited for a decision were parked");
+        }
         let children = engine.children();
         // Open requests may finish, so this answer still leaves.
         self.stop.cancel();
@@ -91,7 +95,7 @@ impl Activation for Steward {
         let (stopping, pruning, copying) = (Arc::clone(&self), Arc::clone(&self), self);
         MethodTable::new("server")
             .serves::<wire::Stop, _, _>(
-                "Stops the server. Children go on running and are picked up by the next server, unless `children` is true: then they end first.",
+                "Stops the server. Children go on running and are picked up by the next server, unless `children` is true: then they end first. With `park`, those that wait for a decision are parked, where that is safe.",
                 |d| {
                     d.audience = Audience::Operator;
                     d.hints.destructive = true;

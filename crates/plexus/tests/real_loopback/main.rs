@@ -9,6 +9,8 @@ mod answers;
 #[cfg(target_os = "linux")]
 mod killed;
 #[cfg(target_os = "linux")]
+mod parked;
+#[cfg(target_os = "linux")]
 mod patience;
 #[cfg(target_os = "linux")]
 mod site;
@@ -44,6 +46,12 @@ fn main() -> std::process::ExitCode {
         answers::parallel_bash_calls_ask_one_after_the_other,
         answers::parallel_reads_ask_at_the_same_time,
     );
+    let suite = parked::PARKING.into_iter().fold(suite, |suite, point| {
+        suite.case(point, move |cli| parked::killed_while_parking(cli, point))
+    });
+    let suite = parked::WAKING.into_iter().fold(suite, |suite, point| {
+        suite.case(point, move |cli| parked::killed_while_waking(cli, point))
+    });
     suite
         .case(
             "control::a_request_made_while_no_server_runs_is_asked_by_the_next",

@@ -1,6 +1,7 @@
 //! What every case begins with: a stand-in for the Messages API, a sandbox for the CLI, and a real server that can be killed and comes back
 //! where it was.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -43,7 +44,7 @@ pub(crate) struct Site {
 
 impl Site {
     pub(crate) async fn new(cli: PathBuf, way: Way) -> Result<Self> {
-        Self::with_profile(cli, way, None).await
+        Self::with(cli, way, None, Vec::new(), Vec::new()).await
     }
 
     /// As [`Site::new`], with a wall that the session names.
@@ -51,6 +52,17 @@ impl Site {
         cli: PathBuf,
         way: Way,
         profile: Option<&str>,
+    ) -> Result<Self> {
+        Self::with(cli, way, profile, Vec::new(), Vec::new()).await
+    }
+
+    /// The same with more arguments and variables of the server.
+    pub(crate) async fn with(
+        cli: PathBuf,
+        way: Way,
+        profile: Option<&str>,
+        arguments: Vec<OsString>,
+        env: Vec<(String, String)>,
     ) -> Result<Self> {
         let api = MessagesApi::start().await?;
         let sandbox = Sandbox::new(&api)?;
@@ -61,10 +73,10 @@ impl Site {
         let options = ServerOptions {
             folder: folder.as_ref().map(|folder| folder.path().to_owned()),
             wall: way.tier.is_some(),
-            arguments: tier.into_iter().flatten().collect(),
+            arguments: tier.into_iter().flatten().chain(arguments).collect(),
             plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
             claude_bin: Some(cli),
-            env: sandbox.env(),
+            env: sandbox.env().into_iter().chain(env).collect(),
             listen: Some(lasting_address()?),
             ..ServerOptions::default()
         };
@@ -182,7 +194,7 @@ impl Site {
     }
 
     /// Looks until there is something to return, or fails with the server's log.
-    async fn eventually<T>(
+    pub(crate) async fn eventually<T>(
         &self,
         what: &str,
         look: impl AsyncFn() -> Result<Option<T>>,

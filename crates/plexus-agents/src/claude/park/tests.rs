@@ -81,6 +81,9 @@ fn a_transcript_that_would_lose_or_change_the_call_is_not_parkable() {
         written(&rows)
     };
     let torn = written(&waiting());
+    let mut planned = assistant("a0", "m0", "toolu_0");
+    planned["message"]["content"][0]["name"] = json!("EnterPlanMode");
+    let planned = [prompt("u0"), planned, result("u1", "toolu_0"), waiting()[1].clone()];
     let deferred = json!({"type": "attachment", "uuid": "x",
         "attachment": {"type": "hook_deferred_tool", "toolUseID": CALL}});
     for (transcript, expected) in [
@@ -98,6 +101,8 @@ fn a_transcript_that_would_lose_or_change_the_call_is_not_parkable() {
         (with(&[deferred]), NotParkable::NotLast),
         (of_subagent("cwd", json!("/sandbox/work/sub")), NotParkable::Moved),
         (of_subagent("cwd", Value::Null), NotParkable::Moved),
+        (written(&planned), NotParkable::Mode),
+        (of_subagent("permissionMode", json!("acceptEdits")), NotParkable::Mode),
     ] {
         assert_eq!(parkable(&memory(), &call(), &transcript), Err(expected), "{transcript}");
     }

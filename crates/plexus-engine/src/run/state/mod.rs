@@ -7,12 +7,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use plexus_core::ApprovalId;
 use plexus_store::{JsonText, StoreError, UnixMillis};
 use plexus_wire::ChatEvent;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::driver::{AnyDriver, Mind, OutLine, TurnReport};
+use crate::run::woken::Woken;
 use crate::scrub;
 
 /// Lines of stderr that become notices in one chat. A child that floods stderr is told about once
@@ -40,6 +42,10 @@ pub(crate) struct RunState {
     pub(crate) refused: BTreeSet<String>,
     /// What was last owed to the agent.
     pub(crate) owed: Option<Owed>,
+    /// The question with which this run is being parked. No answer is sent from then on.
+    pub(crate) parking: Option<ApprovalId>,
+    /// The call for which its process was woken.
+    pub(crate) woken: Option<Woken>,
     /// What the agent said.
     pub(crate) mind: Box<dyn Mind>,
 }
@@ -108,7 +114,18 @@ pub(crate) enum StopReason {
 impl PartialEq for RunState {
     fn eq(&self, other: &Self) -> bool {
         // Taken apart, so that a new field is not forgotten here.
-        let Self { chat, stop, stderr_tail, conversation, allowed, refused, owed, mind } = self;
+        let Self {
+            chat,
+            stop,
+            stderr_tail,
+            conversation,
+            allowed,
+            refused,
+            owed,
+            parking,
+            woken,
+            mind,
+        } = self;
         *chat == other.chat
             && *stop == other.stop
             && *stderr_tail == other.stderr_tail
@@ -116,6 +133,8 @@ impl PartialEq for RunState {
             && *allowed == other.allowed
             && *refused == other.refused
             && *owed == other.owed
+            && *parking == other.parking
+            && *woken == other.woken
             && mind.knows_the_same(&*other.mind)
     }
 }
@@ -164,8 +183,15 @@ impl RunState {
             allowed: BTreeSet::new(),
             refused: BTreeSet::new(),
             owed: None,
+            parking: None,
+            woken: None,
             mind,
         }
+    }
+
+    /// Whether a stored state is that of a woken process.
+    pub(crate) fn is_woken(stored: &JsonText) -> bool {
+        stored.read::<StoredState>().is_ok_and(|stored| stored.woken.is_some())
     }
 
     /// Reads what was stored of a run; one that has stored nothing has said nothing.
@@ -186,6 +212,8 @@ impl RunState {
             allowed: stored.allowed,
             refused: stored.refused,
             owed: stored.owed,
+            parking: stored.parking,
+            woken: stored.woken,
             mind,
         })
     }
@@ -200,6 +228,8 @@ impl RunState {
             allowed: self.allowed.clone(),
             refused: self.refused.clone(),
             owed: self.owed.clone(),
+            parking: self.parking,
+            woken: self.woken.clone(),
             agent: Some(self.mind.stored()?),
             breach: None,
         })
@@ -269,6 +299,10 @@ struct StoredState {
     refused: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owed: Option<Owed>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parking: Option<ApprovalId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    woken: Option<Woken>,
     /// The driver's memory; missing in what the first stage stored.
     #[serde(default)]
     agent: Option<JsonText>,

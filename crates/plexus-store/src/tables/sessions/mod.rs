@@ -25,7 +25,9 @@ macro_rules! select_session {
                     (SELECT count(*) FROM loopback_approvals a
                      WHERE a.session = s.id AND a.status = 0),
                     (SELECT coalesce(max(r.n) + 1, 0) FROM runs r WHERE r.session = s.id),
-                    ch.changed, s.created_at, s.updated_at
+                    ch.changed, s.created_at, s.updated_at,
+                    (SELECT count(*) FROM loopback_approvals a
+                     WHERE a.session = s.id AND a.parking IS NOT NULL AND a.parking = 1)
              FROM sessions s
              JOIN trees t ON t.id = s.tree
              JOIN session_changes ch ON ch.session = s.id
@@ -75,6 +77,7 @@ fn read(row: &Row<'_>) -> Result<SessionRecord, StoreError> {
         revision: row.get(11)?,
         newest_chat,
         pending_approvals: row.get(15)?,
+        parked: row.get::<u32>(20)? > 0,
         next_run: row.get(16)?,
         changed: row.get(17)?,
         created_at: row.get(18)?,

@@ -111,7 +111,7 @@ impl Stage {
     /// Ends everything and removes the folder.
     pub(super) async fn close(mut self) -> Result<()> {
         if let Some(mut server) = self.server.take() {
-            let all = StopParams { children: Some(true) };
+            let all = StopParams { children: Some(true), park: None };
             self.client().server().stop(&all).await.map_err(failed)?;
             let deadline = Instant::now() + STOP_DEADLINE;
             while server.try_wait().context("could not watch the server")?.is_none() {

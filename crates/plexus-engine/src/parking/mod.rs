@@ -1,0 +1,124 @@
+//! Parking: an agent that waits for a decision costs nothing. Its process ends, its transcript is
+//! kept, and a decision starts another process that asks again about the same call.
+//!
+//! In reading order:
+//! - this file: what is stored of a parked agent, and how often the rule holds;
+//! - [`transcript`]: the file of the conversation, found, copied, marked and unmarked;
+//! - [`wake`]: starting the process that asks again;
+//! - [`waker`]: who is woken, and when.
+//!
+//! The two ends of it in a run are in `run/park.rs` and `run/woken.rs`.
+//!
+//! The transcript is marked when an agent is woken, not when it is parked: a parked conversation
+//! that somebody resumes or copies has forgotten the call, and nothing of it can run.
+
+pub(crate) mod transcript;
+mod wake;
+pub(crate) mod waker;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use plexus_core::SessionId;
+use plexus_wire::Confine;
+use serde::{Deserialize, Serialize};
+
+use crate::driver::{NotParkable, WakeMark};
+use crate::session::SessionConfig;
+use crate::settings::Settings;
+use crate::wall::WallNeeds;
+
+/// What is stored of a parked agent: what wakes it, and what must not have changed until then.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct ParkedFacts {
+    /// The agent's id of its conversation.
+    pub(crate) conversation: String,
+    /// What makes the next process ask again.
+    pub(crate) mark: WakeMark,
+    /// Where the transcript lies.
+    pub(crate) transcript: PathBuf,
+    /// How long it was.
+    pub(crate) bytes: u64,
+    /// Its SHA-256, in hexadecimal digits.
+    pub(crate) digest: String,
+    /// How often it was woken without coming to an end.
+    pub(crate) tries: u32,
+}
+
+/// The share of the memory that must be left, as a divisor: a machine with less parks whoever waits,
+/// however short.
+const SHORT_OF_MEMORY: u64 = 20;
+
+/// Whether the machine is short of memory. One that does not say is not.
+pub(crate) fn memory_is_short() -> bool {
+    std::fs::read_to_string("/proc/meminfo").is_ok_and(|text| is_short(&text))
+}
+
+fn is_short(meminfo: &str) -> bool {
+    let kib = |name: &str| -> Option<u64> {
+        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim_start_matches(':').split_whitespace().next()?.parse().ok()
+    };
+    kib("MemTotal")
+        .zip(kib("MemAvailable"))
+        .is_some_and(|(total, available)| available < total / SHORT_OF_MEMORY)
+}
+
+/// A variable of the environment of a session's children, of those that they have of the server, of
+/// the session or of their wall.
+pub(crate) fn child_env(
+    settings: &Settings,
+    (session, config): (SessionId, &SessionConfig),
+    wall: Option<&WallNeeds>,
+    name: &str,
+) -> Option<OsString> {
+    let is_walled = config.confine != Confine::None;
+    let own = wall.and_then(|needs| needs.config).filter(|it| is_walled && it.variable == name);
+    if own.is_some() {
+        return Some(settings.config_dir(session).into());
+    }
+    config.env.get(name).map(Into::into).or_else(|| std::env::var_os(name))
+}
+
+/// How often the rule of parking held for an approval, and why it did not, since the start.
+#[derive(Debug, Default)]
+pub(crate) struct ParkCounts(Mutex<BTreeMap<&'static str, u64>>);
+
+impl ParkCounts {
+    pub(crate) fn note(&self, judged: Result<(), NotParkable>) {
+        let label = judged.err().map_or("parkable", NotParkable::label);
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *counts.entry(label).or_default() += 1;
+    }
+
+    pub(crate) fn read(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().map(|(label, count)| (*label, *count)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_with_a_twentieth_of_its_memory_left_is_short_of_it() {
+        let text = |available| {
+            format!("MemTotal:       1000 kB\nMemFree: 1 kB\nMemAvailable:   {available} kB\n")
+        };
+        assert!(is_short(&text(49)));
+        assert!(!is_short(&text(50)));
+        assert!(!is_short("MemTotal: 1000 kB\n") && !is_short(""));
+    }
+
+    #[test]
+    fn verdicts_are_counted_by_their_names() {
+        let counts = ParkCounts::default();
+        counts.note(Ok(()));
+        counts.note(Err(NotParkable::Queued));
+        counts.note(Ok(()));
+        assert_eq!(counts.read(), [("parkable", 2), ("queued", 1)]);
+    }
+}

@@ -1,0 +1,247 @@
+//! The file in which an agent keeps its conversation: found, read, made durable, copied, marked
+//! before a process is woken from it, and unmarked when that process has gone.
+//!
+//! Everything here waits for a disk; callers run it on a thread of its own.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use plexus_core::ApprovalId;
+use sha2::{Digest as _, Sha256};
+
+use super::ParkedFacts;
+use crate::driver::TranscriptPlace;
+
+/// The longest transcript that is parked. One with 150 large outputs has 9 MB.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Folders that are looked through for a transcript.
+const MAX_FOLDERS: usize = 10_000;
+
+/// A link is not opened.
+const NO_LINK: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+
+/// Why a parked agent cannot be woken. Nothing of it has run, and nothing will.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unwakeable {
+    #[error("its transcript {} was changed since it was parked", .0.display())]
+    Changed(PathBuf),
+    #[error("its transcript {} is gone, and so is our copy", .0.display())]
+    Gone(PathBuf),
+    #[error("its transcript {} says that the call has its result", .0.display())]
+    Settled(PathBuf),
+    #[error("its transcript {} could not be read or written: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+}
+
+/// Finds the file; `None` when there is none.
+pub(crate) fn find(place: &TranscriptPlace) -> Option<PathBuf> {
+    let folders = std::fs::read_dir(&place.root).ok()?.take(MAX_FOLDERS);
+    let mut paths = folders.flatten().map(|folder| folder.path().join(&place.name));
+    paths.find(|path| path.symlink_metadata().is_ok_and(|it| it.is_file()) && is_plain(path))
+}
+
+/// Whether no link stands for the file, its folder or the directory of all folders. An agent within
+/// a wall can write there, and must not lead us elsewhere.
+fn is_plain(path: &Path) -> bool {
+    path.ancestors().take(3).all(|it| it.symlink_metadata().is_ok_and(|it| !it.is_symlink()))
+}
+
+/// Reads it as text. One that is too long, or no text, is an error.
+pub(crate) fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let mut options = File::options();
+    let file = options.read(true).custom_flags(NO_LINK).open(path)?;
+    file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other("it is too long"));
+    }
+    Ok(text)
+}
+
+/// Where the copy of a parked transcript lies.
+pub(crate) fn copy_path(data_dir: &Path, approval: ApprovalId) -> PathBuf {
+    data_dir.join("parked").join(format!("{approval}.jsonl"))
+}
+
+/// Makes a transcript durable where it lies, and copies it into the data directory. The CLI itself
+/// never waits for the disk.
+pub(crate) fn keep(path: &Path, text: &str, data_dir: &Path, id: ApprovalId) -> io::Result<()> {
+    File::open(path)?.sync_all()?;
+    sync_folder(path)?;
+    let folder = data_dir.join("parked");
+    match std::fs::DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    replace(&copy_path(data_dir, id), text)
+}
+
+/// The SHA-256 of a text, in hexadecimal digits.
+pub(crate) fn digest(text: &[u8]) -> String {
+    let digits = Sha256::digest(text);
+    digits.iter().fold(String::with_capacity(64), |mut hex, byte| {
+        use std::fmt::Write as _;
+        // Writing to a string cannot fail.
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
+}
+
+/// Makes the transcript one from which the next process asks again: it must be what was parked, and
+/// gets the mark. A missing one is put back from our copy. Done again, it changes nothing.
+pub(crate) fn mark(
+    facts: &ParkedFacts,
+    data_dir: &Path,
+    id: ApprovalId,
+    is_settled: impl Fn(&str) -> bool,
+) -> Result<(), Unwakeable> {
+    let path = &facts.transcript;
+    let failed = |source| Unwakeable::Io { path: path.clone(), source };
+    let text = match read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let copy =
+                read(&copy_path(data_dir, id)).map_err(|_| Unwakeable::Gone(path.clone()))?;
+            if !is_as_parked(facts, &copy) {
+                return Err(Unwakeable::Changed(copy_path(data_dir, id)));
+            }
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder).map_err(failed)?;
+            }
+            replace(path, &copy).map_err(failed)?;
+            tracing::info!(path = %path.display(), "a transcript was put back");
+            copy
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    if !is_plain(path) || !is_as_parked(facts, &text) {
+        return Err(Unwakeable::Changed(path.clone()));
+    }
+    let behind = &text[usize::try_from(facts.bytes).unwrap_or(usize::MAX)..];
+    let marked = format!("{}\n", facts.mark.line);
+    let is_marked = match behind.strip_prefix(&marked) {
+        // Only a process that was woken before may have written more.
+        Some(more) if more.is_empty() || facts.tries > 0 => true,
+        None if behind.is_empty() => false,
+        _ => return Err(Unwakeable::Changed(path.clone())),
+    };
+    if is_settled(behind) {
+        return Err(Unwakeable::Settled(path.clone()));
+    }
+    if !is_marked {
+        let mut options = File::options();
+        let mut file = options.append(true).custom_flags(NO_LINK).open(path).map_err(failed)?;
+        file.write_all(marked.as_bytes()).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn is_as_parked(facts: &ParkedFacts, text: &str) -> bool {
+    let bytes = usize::try_from(facts.bytes).unwrap_or(usize::MAX);
+    text.is_char_boundary(bytes)
+        && text.as_bytes().get(..bytes).is_some_and(|parked| digest(parked) == facts.digest)
+}
+
+/// Puts a file in the place of another, whole and durable.
+pub(crate) fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("plexus-new");
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)?;
+    sync_folder(path)
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver::WakeMark;
+
+    const PARKED: &str = "{\"a\":1}\n";
+    const MARKED: &str = "{\"a\":1}\n{\"mark\":1}\n";
+
+    fn facts(dir: &Path, tries: u32) -> ParkedFacts {
+        ParkedFacts {
+            conversation: "c".to_owned(),
+            mark: WakeMark { line: "{\"mark\":1}".to_owned() },
+            transcript: dir.join("t.jsonl"),
+            bytes: PARKED.len() as u64,
+            digest: digest(PARKED.as_bytes()),
+            tries,
+        }
+    }
+
+    /// Marks a transcript that holds `text`, and returns what it holds then.
+    fn marked(text: &str, tries: u32) -> Result<String, Unwakeable> {
+        let dir = tempfile::tempdir().unwrap();
+        let facts = facts(dir.path(), tries);
+        std::fs::write(&facts.transcript, text).unwrap();
+        let is_settled = |text: &str| text.contains("result");
+        mark(&facts, dir.path(), ApprovalId::generate(), is_settled)?;
+        Ok(std::fs::read_to_string(&facts.transcript).unwrap())
+    }
+
+    #[test]
+    fn a_transcript_is_marked_once() {
+        assert_eq!(marked(PARKED, 0).unwrap(), MARKED);
+        assert_eq!(marked(MARKED, 0).unwrap(), MARKED);
+    }
+
+    #[test]
+    fn a_transcript_that_was_changed_is_not_marked() {
+        for text in ["", "{\"a\":2}\n", "{\"a\"", "{\"a\":1}\n{\"more\":1}\n", "ü{\"a\":1}\n"] {
+            assert!(matches!(marked(text, 0), Err(Unwakeable::Changed(_))), "{text}");
+        }
+        let more = format!("{MARKED}{{\"more\":1}}\n");
+        assert!(matches!(marked(&more, 0), Err(Unwakeable::Changed(_))));
+        // A process that was woken before has written more.
+        assert_eq!(marked(&more, 1).unwrap(), more);
+        let settled = format!("{MARKED}{{\"result\":1}}\n");
+        assert!(matches!(marked(&settled, 1), Err(Unwakeable::Settled(_))));
+    }
+
+    #[test]
+    fn a_link_in_place_of_a_transcript_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let elsewhere = dir.path().join("elsewhere");
+        std::fs::write(&elsewhere, PARKED).unwrap();
+        let facts = facts(dir.path(), 0);
+        std::os::unix::fs::symlink(&elsewhere, &facts.transcript).unwrap();
+        assert!(mark(&facts, dir.path(), ApprovalId::generate(), |_| false).is_err());
+        let folder = dir.path().join("projects").join("folder");
+        std::fs::create_dir_all(&folder).unwrap();
+        let place =
+            TranscriptPlace { root: dir.path().join("projects"), name: "t.jsonl".to_owned() };
+        std::os::unix::fs::symlink(&elsewhere, folder.join("t.jsonl")).unwrap();
+        assert_eq!(find(&place), None);
+        assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), PARKED);
+    }
+
+    #[test]
+    fn a_missing_transcript_is_put_back_from_the_copy() {
+        let dir = tempfile::tempdir().unwrap();
+        let (id, not) = (ApprovalId::generate(), |_: &str| false);
+        let mut facts = facts(dir.path(), 0);
+        assert!(matches!(mark(&facts, dir.path(), id, not), Err(Unwakeable::Gone(_))));
+        std::fs::write(&facts.transcript, PARKED).unwrap();
+        keep(&facts.transcript, PARKED, dir.path(), id).unwrap();
+        facts.transcript = dir.path().join("swept").join("t.jsonl");
+        mark(&facts, dir.path(), id, not).unwrap();
+        assert_eq!(std::fs::read_to_string(&facts.transcript).unwrap(), MARKED);
+        std::fs::write(copy_path(dir.path(), id), "another").unwrap();
+        std::fs::remove_file(&facts.transcript).unwrap();
+        assert!(matches!(mark(&facts, dir.path(), id, not), Err(Unwakeable::Changed(_))));
+    }
+}

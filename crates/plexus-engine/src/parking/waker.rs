@@ -1,0 +1,140 @@
+//! Wakes parked agents whose question is decided, until the server stops.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plexus_core::SessionId;
+use plexus_store::{
+    Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, DecidedBy, Fate, JsonText,
+    PageRequest, ParkApproval, ParkStep, Parking, Priority, SettleApproval, Stage, StoreError,
+    Topic, UnixMillis, Verdict, limits,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{ParkedFacts, transcript};
+use crate::approvals::Approvals;
+use crate::supervisor::Supervisor;
+use crate::wait::STORE_RETRY;
+
+/// How long the waker goes without a look, should it miss a word.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// Wakes every parked agent whose question is decided.
+pub(crate) async fn keep(supervisor: Arc<Supervisor>, shutdown: CancellationToken) {
+    let store = Arc::clone(supervisor.store());
+    let mut wake = store.watch(Topic::Pending);
+    loop {
+        wake.seen();
+        let pause = match look(&supervisor).await {
+            Ok(()) => LOOK_AGAIN,
+            Err(error) => {
+                tracing::warn!(%error, "could not look for agents to wake; trying again");
+                STORE_RETRY
+            }
+        };
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = wake.changed() => {}
+            () = shutdown.cancelled() => return,
+        }
+    }
+}
+
+async fn look(supervisor: &Supervisor) -> Result<(), StoreError> {
+    let filter = ApprovalFilter { stage: Stage::ToWake, ..ApprovalFilter::default() };
+    let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
+    while let Some(page) = next {
+        let found = supervisor.store().approvals(filter, page).await?;
+        for record in &found.items {
+            supervisor.wake(record);
+        }
+        next = page.then(found.next);
+    }
+    Ok(())
+}
+
+/// Lists what a session has on the way to having no process, or back.
+pub(crate) async fn parked_of(
+    approvals: &Approvals,
+    session: SessionId,
+) -> Result<Vec<ApprovalRecord>, StoreError> {
+    let filter = ApprovalFilter {
+        stage: Stage::Parked,
+        session: Some(session),
+        ..ApprovalFilter::default()
+    };
+    let page = PageRequest::first(limits::MAX_PAGE_ITEMS);
+    Ok(approvals.store.approvals(filter, page).await?.items)
+}
+
+/// Builds the changes after which nothing wakes the agent of a session: its chat is ended without a
+/// process.
+///
+/// # Errors
+/// When the store cannot be read.
+pub(crate) async fn close_parked(
+    approvals: &Approvals,
+    session: SessionId,
+    why: &str,
+) -> Result<Vec<Change>, StoreError> {
+    let mut changes = Vec::new();
+    for record in parked_of(approvals, session).await? {
+        if record.parking != Some(Parking::Parked) {
+            continue;
+        }
+        changes.push(match record.status {
+            ApprovalStatus::Pending => approvals.decision_on(
+                &record,
+                None,
+                Verdict::Cancel,
+                DecidedBy::AgentEnded,
+                Some(why.to_owned()),
+                Again::Fine,
+            )?,
+            _ => void(&record),
+        });
+    }
+    Ok(changes)
+}
+
+/// The decision reaches nobody any more.
+pub(crate) fn void(record: &ApprovalRecord) -> Change {
+    let (id, fate, at) = (record.id, Fate::Void, UnixMillis::now());
+    Change::SettleApproval(SettleApproval { id, fate, at })
+}
+
+impl Supervisor {
+    /// After a start: what was being woken and has no process is parked again, and copies of
+    /// transcripts that nobody needs go.
+    pub(crate) async fn tidy_parked(&self) -> Result<(), StoreError> {
+        let filter = ApprovalFilter { stage: Stage::Parked, ..ApprovalFilter::default() };
+        let mut needed = Vec::new();
+        let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
+        while let Some(page) = next {
+            let found = self.store().approvals(filter, page).await?;
+            for record in &found.items {
+                needed.push(transcript::copy_path(&self.settings().data_dir, record.id));
+                let is_stuck = record.parking == Some(Parking::Waking)
+                    && self.handle(record.session).is_none()
+                    && self.is_ours(record).await?;
+                if is_stuck && let Some(facts) = &record.parked {
+                    let mut facts: ParkedFacts = facts.read()?;
+                    facts.tries += 1;
+                    let step = ParkStep::Again(JsonText::of(&facts)?);
+                    let again = Change::ParkApproval(ParkApproval { id: record.id, step });
+                    self.store().commit(vec![again], Priority::Normal).await?;
+                }
+            }
+            next = page.then(found.next);
+        }
+        let folder = self.settings().data_dir.join("parked");
+        for copy in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            if !needed.contains(&copy.path())
+                && let Err(error) = std::fs::remove_file(copy.path())
+            {
+                tracing::debug!(%error, "could not remove the copy of a transcript");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,159 @@
+//! Agents that were parked: each gets a process again when its question is decided.
+
+use std::sync::{Arc, PoisonError};
+
+use plexus_core::SessionId;
+use plexus_store::{
+    ApprovalRecord, ApprovalStatus, ChatStatus, Parking, Priority, Store, StoreError,
+};
+use tokio::sync::oneshot;
+use tracing::Instrument as _;
+
+use super::{END_PATIENCE, Supervisor};
+use crate::parking::waker::void;
+use crate::replan::Replans;
+use crate::run::Command;
+use crate::settings::Settings;
+use crate::start::StartError;
+
+impl Supervisor {
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Whether an approval is of a chat of this server.
+    pub(crate) async fn is_ours(&self, record: &ApprovalRecord) -> Result<bool, StoreError> {
+        let chat = self.store.chat(record.session, record.chat).await?;
+        Ok(chat.server == self.store.lease().map(|lease| lease.server))
+    }
+
+    /// Wakes the agent of a decided approval. Returns at once; whatever goes wrong ends the chat
+    /// with the reason.
+    pub(crate) fn wake(&self, record: &ApprovalRecord) {
+        let Some(this) = self.this.upgrade() else { return };
+        let mut waking = self.waking.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waking.insert(record.id) {
+            return;
+        }
+        drop(waking);
+        let (record, session) = (record.clone(), record.session);
+        let span = tracing::info_span!("wake", %session, approval = %record.id);
+        let work = async move {
+            match this.wake_parked(&record).await {
+                Ok(()) => {}
+                // It is still parked, and the waker comes again.
+                Err(StartError::Store(error)) => {
+                    tracing::warn!(%error, "a parked agent could not be woken yet");
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "a parked agent could not be woken");
+                    this.fail_parked(&record, &error).await;
+                }
+            }
+            this.waking.lock().unwrap_or_else(PoisonError::into_inner).remove(&record.id);
+        };
+        self.tasks.spawn(work.instrument(span));
+    }
+
+    async fn wake_parked(&self, of: &ApprovalRecord) -> Result<(), StartError> {
+        let Some(number) = of.chat else { return Ok(()) };
+        let lock = self.start_lock(of.session);
+        let _in_line = lock.lock().await;
+        // The process that was parked may still be storing its end.
+        while let Some(handle) = self.handle(of.session) {
+            if !handle.wait_for_end().await {
+                return Ok(());
+            }
+            self.forget(handle.key);
+        }
+        let Some(place) = self.place().await else { return Ok(()) };
+        let mut replans = Replans::default();
+        loop {
+            let record = self.store.approval(of.id).await?;
+            let is_due = record.parking == Some(Parking::Parked)
+                && record.status != ApprovalStatus::Pending
+                && record.void_at.is_none();
+            let chat = self.store.chat(of.session, Some(number)).await?;
+            if !is_due || !self.is_ours(&record).await? {
+                return Ok(());
+            }
+            if chat.status != ChatStatus::Running {
+                self.store.commit(vec![void(&record)], Priority::Normal).await?;
+                return Ok(());
+            }
+            let session = self.store.session(of.session).await?;
+            match self.starter.wake(self.keeper(), &session, number, &record).await {
+                Ok(run) => {
+                    self.adopt(run, Some(place));
+                    break;
+                }
+                // Another server was first, or the session was changed in this moment.
+                Err(StartError::Store(error)) => replans.after(error)?,
+                Err(error) => return Err(error),
+            }
+        }
+        self.end_if_unwanted(of.session, number).await;
+        Ok(())
+    }
+
+    /// Asks every run to park itself if that is safe, without waiting for it. One that is busy is
+    /// asked again.
+    pub(super) fn park_what_waits(&self) {
+        for handle in self.handles() {
+            let (done, _nobody) = oneshot::channel();
+            if handle.commands.try_send(Command::Park { done }).is_err() {
+                tracing::debug!(run = %handle.key, "a run is too busy to be parked");
+            }
+        }
+    }
+
+    /// Parks every run for which that is safe, and waits until their processes are gone. Returns how
+    /// many there were.
+    pub(crate) async fn park_all(&self) -> usize {
+        let mut parking = Vec::new();
+        for handle in self.handles() {
+            let (done, answer) = oneshot::channel();
+            if handle.commands.send(Command::Park { done }).await.is_ok()
+                && answer.await.unwrap_or(false)
+            {
+                parking.push(handle);
+            }
+        }
+        let count = parking.len();
+        let ended = async {
+            for handle in parking {
+                handle.wait_for_end().await;
+            }
+        };
+        if tokio::time::timeout(self.settings.grace + END_PATIENCE, ended).await.is_err() {
+            tracing::warn!(
+                "some children that are being parked have not ended; the next server goes on with it"
+            );
+        }
+        count
+    }
+
+    /// Ends a chat whose parked agent cannot be woken. The decision reaches nobody.
+    async fn fail_parked(&self, record: &ApprovalRecord, error: &StartError) {
+        let Some(chat) = record.chat else { return };
+        self.fail_chat(record.session, chat, error, vec![void(record)]).await;
+    }
+
+    /// Looks once more, now that whoever cancels finds the run: one of the two sees the other.
+    pub(super) async fn end_if_unwanted(&self, id: SessionId, number: u32) {
+        let wanted = match self.store.chat(id, Some(number)).await {
+            Ok(chat) => chat.status == ChatStatus::Running,
+            Err(StoreError::NotFound { .. }) => false,
+            // The child is there and serves the chat, whatever is wrong with the store for now.
+            Err(_) => true,
+        };
+        if !wanted {
+            // Nobody waits here: a run that takes longer ends all the same.
+            let _later = self.end(&[id], "the chat was cancelled while its process started").await;
+        }
+    }
+}
