@@ -156,7 +156,7 @@ fn at_the_question(story: &str) -> Result<(), NotParkable> {
         if said["type"] == "assistant" && said["parent_tool_use_id"].is_null() {
             messages.insert(said["message"]["id"].to_string());
         }
-        let steps = read::line(&mut memory, &LineContent::Whole(text.as_bytes().to_vec().into()));
+        let steps = read::line(&mut memory, &LineContent::Whole(text.as_bytes().to_vec()));
         // Where a hook asked first, its call is the one that would be parked.
         let hook = &said["request"]["tool_use_id"];
         let asked = steps.iter().find_map(|step| match step {
