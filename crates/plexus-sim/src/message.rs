@@ -64,6 +64,10 @@ impl Message {
         message
     }
 
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
     /// Adds one block. The whole `assistant` line comes before the block's end, as the CLI does it.
     pub(crate) fn add(&mut self, sim: &Sim, block: &Block) {
         sim.emit_echo();

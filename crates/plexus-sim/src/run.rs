@@ -17,7 +17,7 @@ use crate::signals::{Signal, Signals};
 use crate::sim::{Sim, ToolStage, TurnState};
 use crate::stdin::Batch;
 use crate::turn::{Cause, TurnEnd};
-use crate::wire::{PromptedBy, ToolResultMeta};
+use crate::wire::{PromptedBy, ToolResultMeta, line_id};
 
 /// How long a process that was told to go waits for its reader to take the last lines.
 const FLUSH_BEFORE_DEATH: Duration = Duration::from_millis(500);
@@ -105,6 +105,14 @@ pub(crate) async fn run(sim: &Sim, mut inputs: Inputs) -> Exit {
 
 /// Starts the turn of the next prompt, or of the next task that has ended.
 fn next_turn<'a>(sim: &'a Sim, notifications: &mut VecDeque<Notification>) -> Option<Turn<'a>> {
+    let parked = sim.transcript.borrow_mut().take_parked();
+    if let Some(parked) = parked {
+        let id = line_id().to_string();
+        sim.set_state("running");
+        sim.emit_lifecycle(&id, "started");
+        *sim.turn.borrow_mut() = TurnState { woken: Some(id), ..TurnState::new(Vec::new(), None) };
+        return Some(Box::pin(sim.play(Cause::Woken(parked))));
+    }
     let prompt = sim.queue.borrow_mut().pop_front();
     if let Some(prompt) = prompt {
         if let Some(uuid) = &prompt.uuid {
@@ -169,8 +177,19 @@ fn die_of(sim: &Sim, signal: Signal, turn_ran: bool) -> u8 {
             if turn_ran && stage(ToolStage::Running) {
                 report_killed_tools(sim);
             }
+            if turn_ran {
+                note_cost(sim);
+            }
             if signal == Signal::Terminate { 143 } else { 129 }
         }
+    }
+}
+
+/// Notes what a turn has cost that is not told to its end.
+fn note_cost(sim: &Sim) {
+    let bill = sim.turn.borrow().bill.clone();
+    if let Err(error) = sim.transcript.borrow().end_turn(&bill, None) {
+        complain(&error.to_string());
     }
 }
 
@@ -234,7 +253,7 @@ impl Sim {
                 self.out.raw(b"Execution error".to_vec());
             }
         }
-        if let Some(uuid) = turn.prompts.first() {
+        if let Some(uuid) = turn.prompts.first().or(turn.woken.as_ref()) {
             self.emit_lifecycle(uuid, ending.lifecycle());
         }
         if self.queue.borrow().is_empty() && afterwards == Afterwards::GoesOn {

@@ -85,6 +85,8 @@ pub(crate) struct TurnState {
     pub(crate) origin: Option<Value>,
     /// The id of the last `assistant` line.
     pub(crate) last_message: Option<String>,
+    /// The id of a turn that no prompt began and that is told of all the same: a call was asked about again.
+    pub(crate) woken: Option<String>,
 }
 
 /// A tool call without a result yet.
@@ -121,6 +123,7 @@ impl TurnState {
             open_tools: Vec::new(),
             origin,
             last_message: None,
+            woken: None,
         }
     }
 
@@ -255,6 +258,7 @@ impl Sim {
         meta: Option<ToolResultMeta>,
     ) {
         self.turn.borrow_mut().user_lines += 1;
+        self.note_result(&content);
         self.emit(&User {
             r#type: "user",
             message: UserMessage { role: "user", content },

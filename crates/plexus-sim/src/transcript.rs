@@ -1,7 +1,8 @@
 //! Conversations on disk, so that `--resume`, `--fork-session` and `--continue` mean something.
 //!
-//! One file for each session under `plexus-sim/` of the CLI's own configuration directory: a first line with the working
-//! directory, then a line for each prompt. The real CLI's files live elsewhere and are never touched.
+//! One file for each session in a folder of its own among the CLI's projects: a first line with the working directory,
+//! then a line for each prompt, and the CLI's own rows of calls and results. The real CLI's files are never touched: its
+//! folders are named by absolute paths.
 
 use std::fs;
 use std::io::{self, Write};
@@ -12,6 +13,9 @@ use uuid::Uuid;
 
 use crate::cli::Options;
 use crate::result::Bill;
+use crate::rows::{AttachmentRow, CallsRow, Deferral, ParkedCall, ResultsRow};
+use crate::run::complain;
+use crate::sim::Sim;
 
 /// The conversation of this process.
 #[derive(Debug)]
@@ -34,12 +38,14 @@ struct Earlier {
     bill: Bill,
     /// When the last turn ended, in microseconds since 1970.
     ended_at: i64,
+    /// The call that this process asks about before anything else.
+    parked: Option<ParkedCall>,
 }
 
 /// One line of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Line {
+pub(crate) enum Line {
     Session {
         cwd: String,
     },
@@ -57,6 +63,12 @@ enum Line {
     },
     /// A process has left.
     Left,
+    /// A message that calls tools.
+    Assistant(CallsRow),
+    /// The results of calls.
+    User(ResultsRow),
+    /// What else the CLI notes.
+    Attachment(AttachmentRow),
 }
 
 impl Line {
@@ -73,6 +85,7 @@ impl Earlier {
         let at = found.ok_or_else(|| TranscriptError::NoMessage(message.to_owned()))?;
         self.prompts.truncate(self.messages[at].0);
         self.messages.truncate(at + 1);
+        self.parked = None;
         Ok(())
     }
 }
@@ -145,10 +158,15 @@ impl Transcript {
         &self.earlier.bill
     }
 
+    /// The call that was parked, once.
+    pub(crate) fn take_parked(&mut self) -> Option<ParkedCall> {
+        self.earlier.parked.take()
+    }
+
     /// Adds a prompt, on disk first.
     pub(crate) fn add(&mut self, prompt: &str, uuid: Option<&str>) -> Result<(), TranscriptError> {
         let line = Line::Prompt { text: prompt.to_owned(), uuid: uuid.map(str::to_owned) };
-        self.append(&[line], fs::OpenOptions::new().append(true).create(true))?;
+        self.note(line)?;
         self.earlier.prompts.push(prompt.to_owned());
         Ok(())
     }
@@ -159,12 +177,16 @@ impl Transcript {
         bill: &Bill,
         message: Option<&str>,
     ) -> Result<(), TranscriptError> {
-        self.append(&[Line::turn(bill, message)], fs::OpenOptions::new().append(true).create(true))
+        self.note(Line::turn(bill, message))
     }
 
     /// Notes that this process leaves.
     pub(crate) fn leave(&self) -> Result<(), TranscriptError> {
-        self.append(&[Line::Left], fs::OpenOptions::new().append(true).create(true))
+        self.note(Line::Left)
+    }
+
+    fn note(&self, line: Line) -> Result<(), TranscriptError> {
+        self.append(&[line], fs::OpenOptions::new().append(true).create(true))
     }
 
     fn create(&self, cwd: &str) -> Result<(), TranscriptError> {
@@ -200,12 +222,21 @@ impl Transcript {
     }
 }
 
+impl Sim {
+    /// Adds a row to the transcript; a disk that does not take it is complained about.
+    pub(crate) fn note_row(&self, row: Line) {
+        if let Err(error) = self.transcript.borrow().note(row) {
+            complain(&error.to_string());
+        }
+    }
+}
+
 fn folder() -> Option<PathBuf> {
     let configuration = match std::env::var_os("CLAUDE_CONFIG_DIR") {
         Some(folder) => PathBuf::from(folder),
         None => std::env::home_dir()?.join(".claude"),
     };
-    Some(configuration.join("plexus-sim"))
+    Some(configuration.join("projects").join("plexus-sim"))
 }
 
 fn file_of(folder: &Path, session_id: &str) -> PathBuf {
@@ -224,11 +255,13 @@ fn read(folder: Option<&Path>, session_id: &str) -> Result<Earlier, TranscriptEr
     };
     let mut earlier = Earlier::default();
     let mut unnoted = Bill::default();
+    let mut deferral = Deferral::default();
     // A line cut short by a crash is as good as never written.
     for line in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
         match line {
             Line::Session { .. } => {}
             Line::Prompt { text, uuid } => {
+                deferral.prompted();
                 earlier.prompts.push(text);
                 earlier.uuids.extend(uuid);
             }
@@ -238,8 +271,12 @@ fn read(folder: Option<&Path>, session_id: &str) -> Result<Earlier, TranscriptEr
                 earlier.ended_at = at;
             }
             Line::Left => earlier.bill.add_all(&std::mem::take(&mut unnoted)),
+            Line::Assistant(row) => deferral.called(&row),
+            Line::User(row) => deferral.had_results(&row),
+            Line::Attachment(row) => deferral.attached(&row),
         }
     }
+    earlier.parked = deferral.found();
     Ok(earlier)
 }
 

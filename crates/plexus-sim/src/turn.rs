@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::last::Last;
 use crate::message::{Message, made_up, prompted_by, thinking};
 use crate::result::{Ending, api_error_type};
+use crate::rows::ParkedCall;
 use crate::script::{self, Step};
 use crate::sim::{Prompt, Sim};
 use crate::wire::{ApiErrorMessage, Block, line_id, now};
@@ -37,6 +38,8 @@ pub(crate) enum Cause {
     Task {
         summary: String,
     },
+    /// An earlier process was ended while it asked about a call, which is asked about again.
+    Woken(ParkedCall),
 }
 
 /// The position in the story.
@@ -57,7 +60,10 @@ impl Sim {
         self.servers.start().await;
         plexus_fault::point!("sim.turn.begun");
         let prompts = self.turn.borrow().prompts.clone();
-        self.emit_init(&prompts).await;
+        let mut last = Last::default();
+        if !matches!(cause, Cause::Woken(_)) {
+            self.emit_init(&prompts).await;
+        }
         let steps = match cause {
             Cause::Prompt(prompt) => {
                 let steps =
@@ -75,16 +81,34 @@ impl Sim {
                 }
             }
             Cause::Task { summary } => VecDeque::from([Step::Say(summary)]),
+            Cause::Woken(parked) => {
+                plexus_fault::point!("sim.woken");
+                let mut call = parked.call.to_tool_call();
+                self.open_tool(&mut call);
+                last = match self.run_tools(vec![call]).await {
+                    Ok(last) => last,
+                    Err(end) => return end,
+                };
+                // The turn is only told of now, and what came before counts as the earlier process's.
+                self.turn.borrow_mut().user_lines = 0;
+                self.emit_init(&prompts).await;
+                self.steps_behind(parked.steps_left)
+            }
         };
-        let mut play = Play {
-            sim: self,
-            steps,
-            message: None,
-            last: Last::default(),
-            said: String::new(),
-            speechless: true,
-        };
+        let mut play =
+            Play { sim: self, steps, message: None, last, said: String::new(), speechless: true };
         play.play_all().await.unwrap_or_else(|end| end)
+    }
+
+    /// The last steps of the script that was begun last.
+    fn steps_behind(&self, count: usize) -> VecDeque<Step> {
+        let transcript = self.transcript.borrow();
+        let Some((text, earlier)) = transcript.prompts().split_last() else {
+            return VecDeque::new();
+        };
+        let mut steps = script::steps_of(text, earlier.len()).unwrap_or_default();
+        steps.drain(..steps.len().saturating_sub(count));
+        steps.into()
     }
 }
 
@@ -128,6 +152,7 @@ impl Play<'_> {
                     open.push(call);
                 }
                 if let Some(message) = self.message.take() {
+                    self.sim.note_calls(message.id(), &open, self.steps.len());
                     message.end(self.sim, Some("tool_use"));
                 }
                 self.last = self.sim.run_tools(open).await?;

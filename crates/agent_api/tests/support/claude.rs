@@ -174,12 +174,12 @@ fn simulator_prompt(scenario: &Scenario, _work: &Path) -> Option<String> {
     Some(format!("sim:\n{script}"))
 }
 
-/// The simulator keeps its conversations beside the CLI's own, in a folder and a form of its own.
+/// The simulator keeps its conversations among the CLI's own, in a folder and a form of its own.
 struct SimulatorTranscripts;
 
 impl ClaudeCodeSessionLookup for SimulatorTranscripts {
     fn last(&self, config_dir: &Path, working_dir: &Path) -> io::Result<Option<String>> {
-        let entries = match fs::read_dir(config_dir.join("plexus-sim")) {
+        let entries = match fs::read_dir(config_dir.join("projects/plexus-sim")) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             entries => entries?,
         };

@@ -102,14 +102,11 @@ fn missing_here(session: &SessionRecord) -> Result<Option<PathBuf>, CallError> {
     }))
 }
 
-/// The CLI keeps a file for each conversation, in a folder for each directory; our simulator in a
-/// folder of its own.
+/// The CLI keeps a file for each conversation, in a folder for each directory.
 fn has_transcript(folder: &Path, id: &str) -> bool {
     let name = format!("{id}.jsonl");
     let projects = std::fs::read_dir(folder.join("projects")).into_iter().flatten().flatten();
-    std::iter::once(folder.join("plexus-sim"))
-        .chain(projects.map(|entry| entry.path()))
-        .any(|dir| dir.join(&name).is_file())
+    projects.map(|entry| entry.path()).any(|dir| dir.join(&name).is_file())
 }
 
 #[cfg(test)]
