@@ -61,6 +61,7 @@ impl Place {
             format!("warm.max={warm}"),
             "limits.grace_secs=1".into(),
             format!("node.lease_secs={LEASE_SECS}"),
+            format!("park_after_secs={}", u8::from(case.warmth == Warmth::Parks)),
         ];
         let mut arguments: Vec<OsString> = vec!["--log".into(), "info,rmcp=warn".into()];
         arguments.extend(sets.into_iter().flat_map(|set| ["--set".into(), set.into()]));
@@ -171,6 +172,12 @@ impl Place {
             self.start(true).await?;
         }
         Ok(())
+    }
+
+    /// Says whether a question is answered now: the first one of a story that parks only when its agent has no process.
+    pub(crate) fn may_answer(&self, approval: &Value) -> bool {
+        let is_first = || approval["input"]["command"] == crate::story::command('A', 0);
+        self.case.warmth != Warmth::Parks || approval["parked"] == true || !is_first()
     }
 
     /// Brings a server back that has died, after the outage. Says whether there was one.

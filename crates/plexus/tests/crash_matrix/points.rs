@@ -41,6 +41,8 @@ pub(crate) enum Blow {
 pub(crate) enum Warmth {
     Warm,
     Cold,
+    /// They leave, also while they ask: the first question is answered when its agent is parked.
+    Parks,
 }
 
 /// What a blow to the server may cost; in all other respects nobody may notice it.
@@ -108,6 +110,11 @@ const fn cold(name: &'static str, nth: u32) -> Point {
     Point { warmth: Warmth::Cold, ..at(name, nth, BOTH) }
 }
 
+/// A point of a story whose first question is parked.
+const fn parks(name: &'static str, nth: u32) -> Point {
+    Point { warmth: Warmth::Parks, ..at(name, nth, CONTROL) }
+}
+
 /// The server's own points, along a chat: its start, what comes out, what is asked, answered and delivered, its end, and the next chat.
 const SERVER: &[Point] = &[
     at("chat.committed", 1, BOTH),
@@ -150,6 +157,31 @@ const SERVER: &[Point] = &[
     cold("exit.noticed", 1),
     cold("end.committed", 1),
 ];
+
+/// The server's points while it parks the first question of the first chat, and while it wakes its agent.
+const PARKING: &[Point] = &[
+    parks("park.begin.before", 1),
+    parks("park.begin.committed", 1),
+    parks("exit.noticed", 1),
+    parks("park.copied", 1),
+    parks("park.end.before", 1),
+    parks("park.end.committed", 1),
+    parks("end.committed", 1),
+    parks("wake.claim.before", 1),
+    parks("wake.claimed", 1),
+    parks("wake.marked", 1),
+    // The second start is that of the woken process.
+    parks("launch.dir.made", 2),
+    parks("launch.shim.started", 2),
+    parks("wake.asked.before", 1),
+    parks("answer.put.before", 1),
+    parks("answer.put.after", 1),
+    parks("echo.seen", 1),
+];
+
+/// Points of a woken process: before it asks again, and around the call that it was allowed.
+const WOKEN: &[Point] =
+    &[parks("sim.woken", 1), parks("sim.tool.before", 1), parks("sim.tool.after", 1)];
 
 /// Points of a server that finds children of an earlier one.
 const NEXT_SERVER: &[Point] = &[
@@ -209,6 +241,8 @@ pub(crate) fn cases(full: bool) -> Vec<Case> {
     let mut cases = Vec::new();
     let table = [
         (Victim::Server, SERVER),
+        (Victim::Server, PARKING),
+        (Victim::Child, WOKEN),
         (Victim::NextServer, NEXT_SERVER),
         (Victim::Shim, SHIM),
         (Victim::Child, CHILD),

@@ -185,7 +185,7 @@ async fn drive(
         if !waiting.is_empty() {
             place.a_question_waits().await?;
         }
-        for approval in &waiting {
+        for approval in waiting.iter().filter(|it| place.may_answer(it)).collect::<Vec<_>>() {
             answer(place, told, approval).await?;
         }
         let hanging = || {

@@ -46,13 +46,7 @@ fn main() -> std::process::ExitCode {
         answers::parallel_bash_calls_ask_one_after_the_other,
         answers::parallel_reads_ask_at_the_same_time,
     );
-    let suite = parked::PARKING.into_iter().fold(suite, |suite, point| {
-        suite.case(point, move |cli| parked::killed_while_parking(cli, point))
-    });
-    let suite = parked::WAKING.into_iter().fold(suite, |suite, point| {
-        suite.case(point, move |cli| parked::killed_while_waking(cli, point))
-    });
-    suite
+    killed_in_parking(suite)
         .case(
             "control::a_request_made_while_no_server_runs_is_asked_by_the_next",
             killed::a_request_made_while_no_server_runs_is_asked_by_the_next,
@@ -80,6 +74,31 @@ fn main() -> std::process::ExitCode {
             patience::a_minute_without_a_server_is_a_failed_call_and_a_cancelled_request,
         )
         .run()
+}
+
+/// Adds the steps of parking and waking at which a server is killed.
+#[cfg(target_os = "linux")]
+fn killed_in_parking(
+    mut suite: testkit::real_claude::suite::Suite,
+) -> testkit::real_claude::suite::Suite {
+    use parked::{PARKING, QUICK, WAKING, killed_while_parking, killed_while_waking};
+    for point in PARKING {
+        let case = move |cli| killed_while_parking(cli, point);
+        suite = if QUICK.contains(&point) {
+            suite.case(point, case)
+        } else {
+            suite.slow_case(point, case)
+        };
+    }
+    for point in WAKING {
+        let case = move |cli| killed_while_waking(cli, point);
+        suite = if QUICK.contains(&point) {
+            suite.case(point, case)
+        } else {
+            suite.slow_case(point, case)
+        };
+    }
+    suite
 }
 
 #[cfg(not(target_os = "linux"))]

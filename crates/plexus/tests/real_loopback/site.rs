@@ -47,16 +47,7 @@ impl Site {
         Self::with(cli, way, None, Vec::new(), Vec::new()).await
     }
 
-    /// As [`Site::new`], with a wall that the session names.
-    pub(crate) async fn with_profile(
-        cli: PathBuf,
-        way: Way,
-        profile: Option<&str>,
-    ) -> Result<Self> {
-        Self::with(cli, way, profile, Vec::new(), Vec::new()).await
-    }
-
-    /// The same with more arguments and variables of the server.
+    /// The same with a wall that the session names, and with more arguments and variables of the server.
     pub(crate) async fn with(
         cli: PathBuf,
         way: Way,
@@ -112,6 +103,17 @@ impl Site {
     /// Waits for the one request that is pending.
     pub(crate) async fn asked(&self) -> Result<Value> {
         Ok(self.pending(1).await?.remove(0))
+    }
+
+    /// Waits until the agent has no process while it asks, and returns what it asks.
+    pub(crate) async fn parked(&self) -> Result<Value> {
+        self.eventually("the agent is parked", async || {
+            let found =
+                self.server.call("loopback.pending", json!({"session_id": self.session})).await?;
+            let approval = found["approvals"][0].clone();
+            Ok((approval["parked"] == true).then_some(approval))
+        })
+        .await
     }
 
     pub(crate) async fn allow(&self, approval: &Value) -> Result<()> {

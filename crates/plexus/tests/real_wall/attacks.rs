@@ -111,7 +111,7 @@ impl Drop for Surroundings {
 }
 
 async fn attack(cli: PathBuf, way: Way, profile: &'static str) -> Result<()> {
-    let site = Site::with_profile(cli, way, Some(profile)).await?;
+    let site = Site::with(cli, way, Some(profile), Vec::new(), Vec::new()).await?;
     let around = Surroundings::new(&site)?;
     let file = site.sandbox.work().join("attacks.sh");
     std::fs::write(&file, around.script(&site)?)?;
