@@ -53,7 +53,8 @@ const SHORT_OF_MEMORY: u64 = 20;
 
 /// Whether the machine is short of memory. One that does not say is not.
 pub(crate) fn memory_is_short() -> bool {
-    std::fs::read_to_string("/proc/meminfo").is_ok_and(|text| is_short(&text))
+    plexus_fault::fails!("memory.short")
+        || std::fs::read_to_string("/proc/meminfo").is_ok_and(|text| is_short(&text))
 }
 
 fn is_short(meminfo: &str) -> bool {

@@ -66,6 +66,13 @@ pub(crate) fn copy_path(data_dir: &Path, approval: ApprovalId) -> PathBuf {
     data_dir.join("parked").join(format!("{approval}.jsonl"))
 }
 
+/// Removes the copy of a transcript that nobody is woken from any more.
+pub(crate) fn drop_copy(data_dir: &Path, approval: ApprovalId) {
+    if let Err(error) = std::fs::remove_file(copy_path(data_dir, approval)) {
+        tracing::debug!(%error, "could not remove the copy of a transcript");
+    }
+}
+
 /// Makes a transcript durable where it lies, and copies it into the data directory. The CLI itself
 /// never waits for the disk.
 pub(crate) fn keep(path: &Path, text: &str, data_dir: &Path, id: ApprovalId) -> io::Result<()> {

@@ -1,5 +1,6 @@
 //! Wakes parked agents whose question is decided, until the server stops.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,12 +109,12 @@ impl Supervisor {
     /// transcripts that nobody needs go.
     pub(crate) async fn tidy_parked(&self) -> Result<(), StoreError> {
         let filter = ApprovalFilter { stage: Stage::Parked, ..ApprovalFilter::default() };
-        let mut needed = Vec::new();
+        let mut needed = HashSet::new();
         let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
         while let Some(page) = next {
             let found = self.store().approvals(filter, page).await?;
             for record in &found.items {
-                needed.push(transcript::copy_path(&self.settings().data_dir, record.id));
+                needed.insert(transcript::copy_path(&self.settings().data_dir, record.id));
                 let is_stuck = record.parking == Some(Parking::Waking)
                     && self.handle(record.session).is_none()
                     && self.is_ours(record).await?;

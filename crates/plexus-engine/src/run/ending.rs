@@ -17,6 +17,7 @@ use super::{Keeping, Over, Pumped, Run, approvals_of};
 use crate::approvals::Approvals;
 use crate::driver::{Channel, TurnReport};
 use crate::event::ToNewEvent;
+use crate::parking::transcript;
 use crate::scrub;
 use crate::session::SessionState;
 use crate::wait::STORE_RETRY;
@@ -289,6 +290,9 @@ impl Run {
         plexus_fault::point!("park.end.before", when stays);
         self.store.commit(changes, Priority::Urgent).await?;
         plexus_fault::point!("park.end.committed", when stays);
+        if !stays && let Some(woken) = &self.state.woken {
+            transcript::drop_copy(&self.settings.data_dir, woken.approval);
+        }
         self.state = state;
         Ok(())
     }

@@ -11,6 +11,7 @@ mod doctor;
 mod logs;
 mod mcp;
 mod metrics;
+mod parking;
 mod piped;
 mod place;
 mod pty;
