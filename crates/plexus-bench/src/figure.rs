@@ -17,6 +17,8 @@ pub const DESIGN_KEYS: &[&str] = &[
     "permit_kib",
     "permit_mcp_kib",
     "reattach_s",
+    "parked_kib",
+    "wake_ms",
     "sse_deliveries_per_s",
     "confine_start_ms",
     "proxy_added_ms",

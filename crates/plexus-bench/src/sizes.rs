@@ -35,6 +35,10 @@ pub struct Sizes {
     pub permits: usize,
     /// The same over MCP.
     pub permits_mcp: usize,
+    /// Sessions whose agents are parked.
+    pub parked: usize,
+    /// How many of them are woken, in each round.
+    pub wakes: usize,
     /// Sessions that a starting server finds.
     pub sessions: usize,
     /// Readers of one chat.
@@ -79,6 +83,8 @@ impl Sizes {
             log_bytes: 60_000_000,
             permits: 1_000,
             permits_mcp: 1_000,
+            parked: 1_000,
+            wakes: 20,
             sessions: 10_000,
             readers: 1_000,
             reader_events: 400,
@@ -108,6 +114,8 @@ impl Sizes {
             log_bytes: 15_000_000,
             permits: 400,
             permits_mcp: 200,
+            parked: 100,
+            wakes: 5,
             reader_events: 100,
             door_polls: 2_000,
             door_answers: 200,
@@ -139,6 +147,8 @@ impl Sizes {
             log_bytes: 100_000,
             permits: 4,
             permits_mcp: 2,
+            parked: 4,
+            wakes: 1,
             sessions: 50,
             readers: 4,
             reader_events: 10,

@@ -5,6 +5,7 @@
 //! - `throughput`: events of many children (`burst`), beside SQLite alone (`bare`).
 //! - `history`: `poll` and paths where there is a lot to read.
 //! - `parse`: reading a log, beside other readers.
+//! - `parked`: what a parked agent weighs, and how long it takes to wake.
 //! - `permits`: what a blocked permit weighs, and how long a start takes with many of them.
 //! - `readers`: many readers of one chat, beside a server that serialises for each.
 //! - `doors`: `poll` and `respond` at each door, beside a bare handler.
@@ -23,6 +24,7 @@ mod floods;
 mod history;
 mod line;
 mod nodes;
+mod parked;
 mod parse;
 mod permits;
 mod readers;
@@ -43,6 +45,7 @@ pub fn all() -> Vec<Box<dyn Measure>> {
         Box::new(history::History),
         Box::new(parse::Parse),
         Box::new(permits::Permits),
+        Box::new(parked::Parked),
         Box::new(readers::Readers),
         Box::new(doors::Doors),
         Box::new(floods::Floods),

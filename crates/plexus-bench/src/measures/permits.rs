@@ -117,7 +117,7 @@ impl Blocked {
 }
 
 /// Returns the server's resident memory in KiB once it has come to rest.
-async fn settled_kib(server: &Server) -> Result<f64> {
+pub(super) async fn settled_kib(server: &Server) -> Result<f64> {
     tokio::time::sleep(SETTLE).await;
     Ok(server.resident_bytes()? as f64 / 1024.0)
 }
