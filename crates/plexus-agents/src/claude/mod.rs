@@ -20,8 +20,8 @@ use agent_lines::journal::LineContent;
 use claude_code::{ProbeError, ProbedCli};
 use plexus_engine::driver::{
     Begin, Channel, ChildEnv, Driver, Identified, Launch, LaunchError, NotParkable, OutLine, Plan,
-    ProjectFiles, Say, Step, TranscriptPlace, UnusableProgram, VersionAnswer, WaitingCall, WakeMark,
-    WokenCall,
+    ProjectFiles, Say, Step, TranscriptPlace, UnusableProgram, VersionAnswer, WaitingCall,
+    WakeMark, WokenCall,
 };
 use plexus_rules::notation;
 use plexus_wire::{
