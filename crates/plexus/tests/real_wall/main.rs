@@ -13,6 +13,8 @@ mod cases;
 #[cfg(target_os = "linux")]
 mod network;
 #[cfg(target_os = "linux")]
+mod parked;
+#[cfg(target_os = "linux")]
 #[path = "../real_loopback/site.rs"]
 #[allow(dead_code, reason = "each suite uses a part of it")]
 mod site;
@@ -69,6 +71,7 @@ fn main() -> std::process::ExitCode {
         cases::the_mcp_channel_and_a_fork_work,
         network::a_host_is_asked_about_and_remembered,
         network::a_question_of_the_network_outlives_a_killed_server,
+        parked::a_parked_agent_wakes_within_its_wall,
     );
     let [full, _] = refusals();
     let suite = suite
