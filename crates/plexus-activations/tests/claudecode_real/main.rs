@@ -66,6 +66,7 @@ fn main() -> std::process::ExitCode {
         a_transcript_that_was_changed_wakes_nothing,
         a_transcript_that_was_swept_is_put_back,
         a_parked_question_is_answered,
+        a_parked_plan_is_sent_back_and_then_approved,
         a_parked_agent_survives_a_restart_of_the_server,
         an_agent_that_waited_when_the_machine_died_is_parked,
         an_agent_that_worked_when_the_machine_died_has_failed,;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use testkit::messages_api::{Step, prompt};
+use testkit::messages_api::{PLAN_FILE, Step, prompt};
 use testkit::wait::{PATIENCE, eventually_async};
 
 use crate::stage::Stage;
@@ -245,6 +245,33 @@ pub(crate) async fn a_parked_question_is_answered(cli: PathBuf) -> Result<()> {
     let events = stage.world.events(&session, chat).await;
     let result = events.iter().find(|event| event["type"] == "tool_result").unwrap();
     assert!(result["output"].to_string().contains("Two"), "{result}");
+    Ok(())
+}
+
+pub(crate) async fn a_parked_plan_is_sent_back_and_then_approved(cli: PathBuf) -> Result<()> {
+    let stage = stage(cli).await?;
+    let session = stage.session("plan").await;
+    let steps = [
+        Step::tool("EnterPlanMode", json!({})),
+        Step::tool("Write", json!({"file_path": PLAN_FILE, "content": "# First"})),
+        Step::tool("ExitPlanMode", json!({})),
+        Step::tool("ExitPlanMode", json!({})),
+        Step::bash(RUN),
+        Step::text("done"),
+    ];
+    let chat = stage.world.chat(&session, &prompt(&steps)).await;
+    for approve in [false, true, true] {
+        let parked = stage.until_parked(&session).await;
+        assert_eq!(stage.runs_of_the_command(), 0);
+        stage.world.respond(&parked, approve).await;
+    }
+    assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
+    let events = stage.world.events(&session, chat).await;
+    let told = serde_json::to_string(&events)?;
+    assert!(told.contains("approved your plan") || told.contains("approved exiting"), "{told}");
+    assert_eq!(stage.runs_of_the_command(), 1);
+    // Each question had a process of its own.
+    assert_eq!(stage.world.runs(&session).await, 4);
     Ok(())
 }
 

@@ -60,6 +60,9 @@ pub enum NotParkable {
     /// The agent has no such power.
     #[error("this agent cannot be parked")]
     NoPower,
+    /// This version of the agent is not known to ask again, or one that was woken did not.
+    #[error("its version is not known to ask again")]
+    Version,
     /// The process asks in a way that cannot be taken up again.
     #[error("its channel or its chat cannot be taken up again")]
     Channel,
@@ -94,7 +97,7 @@ pub enum NotParkable {
     #[error("the conversation went on after the call")]
     NotLast,
     /// The agent is in a permission mode that the next process would not have.
-    #[error("it is in another permission mode than the default")]
+    #[error("it is in a permission mode that is not taken up again")]
     Mode,
     /// The agent's shell has moved to another directory.
     #[error("its shell has moved to another directory")]
@@ -107,6 +110,7 @@ impl NotParkable {
     pub fn label(self) -> &'static str {
         match self {
             Self::NoPower => "no_power",
+            Self::Version => "version",
             Self::Channel => "channel",
             Self::Ending => "ending",
             Self::OtherQuestions => "other_questions",

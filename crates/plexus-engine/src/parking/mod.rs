@@ -18,7 +18,9 @@ pub(crate) mod waker;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use plexus_core::SessionId;
@@ -43,8 +45,17 @@ pub(crate) struct ParkedFacts {
     pub(crate) bytes: u64,
     /// Its SHA-256, in hexadecimal digits.
     pub(crate) digest: String,
+    /// The inode of its working directory: another one at the same path has other contents. The
+    /// number of a device is not kept, because it may change with a restart of the machine.
+    #[serde(default)]
+    pub(crate) directory: Option<u64>,
     /// How often it was woken without coming to an end.
     pub(crate) tries: u32,
+}
+
+/// The inode of a directory; `None` when there is none.
+pub(crate) fn inode(directory: &Path) -> Option<u64> {
+    directory.metadata().ok().map(|found| found.ino())
 }
 
 /// The share of the memory that must be left, as a divisor: a machine with less parks whoever waits,
@@ -85,18 +96,33 @@ pub(crate) fn child_env(
 
 /// How often the rule of parking held for an approval, and why it did not, since the start.
 #[derive(Debug, Default)]
-pub(crate) struct ParkCounts(Mutex<BTreeMap<&'static str, u64>>);
+pub(crate) struct ParkCounts {
+    counts: Mutex<BTreeMap<&'static str, u64>>,
+    /// Set when a woken agent did not ask again: whatever the reason, no other is parked by this
+    /// server.
+    unasked: AtomicBool,
+}
 
 impl ParkCounts {
     pub(crate) fn note(&self, judged: Result<(), NotParkable>) {
         let label = judged.err().map_or("parkable", NotParkable::label);
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts.entry(label).or_default() += 1;
     }
 
     pub(crate) fn read(&self) -> Vec<(&'static str, u64)> {
-        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         counts.iter().map(|(label, count)| (*label, *count)).collect()
+    }
+
+    /// A woken agent did not ask again.
+    pub(crate) fn did_not_ask(&self) {
+        self.unasked.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a woken agent did not ask again.
+    pub(crate) fn has_not_asked(&self) -> bool {
+        self.unasked.load(Ordering::Relaxed)
     }
 }
 

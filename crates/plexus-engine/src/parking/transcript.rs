@@ -186,6 +186,7 @@ mod tests {
             transcript: dir.join("t.jsonl"),
             bytes: PARKED.len() as u64,
             digest: digest(PARKED.as_bytes()),
+            directory: None,
             tries,
         }
     }

@@ -12,7 +12,7 @@ use plexus_store::{
 use uuid::Uuid;
 
 use super::transcript::{self, Unwakeable};
-use super::{ParkedFacts, child_env};
+use super::{ParkedFacts, child_env, inode};
 use crate::driver::{AnyDriver, Begin, Channel, Conversation, WokenCall};
 use crate::home::find_unwanted;
 use crate::instructions;
@@ -42,6 +42,9 @@ impl Starter {
         let agent = self.agents.get(&config.agent).map_err(StartError::Unknown)?;
         let identified = agent.identify().await?;
         check_dirs(&self.tools.settings, &config)?;
+        if facts.directory.is_some() && facts.directory != inode(&config.working_dir) {
+            return Err(StartError::Moved(config.working_dir));
+        }
         if let Some(found) = find_unwanted(&config.working_dir, &agent.driver.must_be_absent()) {
             return Err(StartError::Unwanted(found));
         }

@@ -14,7 +14,7 @@ use plexus_wire::ChatEvent;
 use super::{Keeping, Run};
 use crate::driver::{Channel, NotParkable, WaitingCall, WakeMark};
 use crate::event::ToNewEvent;
-use crate::parking::{ParkedFacts, child_env, transcript};
+use crate::parking::{ParkedFacts, child_env, inode, transcript};
 use crate::session::SessionConfig;
 
 /// When a question is judged first, to count whether its agent could be parked. The agent writes
@@ -26,6 +26,7 @@ pub(super) struct Kept {
     path: std::path::PathBuf,
     text: String,
     mark: WakeMark,
+    directory: Option<u64>,
 }
 
 /// When the open question was asked here, and whether it was counted.
@@ -107,6 +108,9 @@ impl Run {
         if !self.state.mind.powers().park {
             return Ok(Some(Err(NotParkable::NoPower)));
         }
+        if self.approvals.parkable.has_not_asked() {
+            return Ok(Some(Err(NotParkable::Version)));
+        }
         if self.channel != Channel::Control || self.keeping != Keeping::Kept {
             return Ok(Some(Err(NotParkable::Channel)));
         }
@@ -151,7 +155,7 @@ impl Run {
                 working_dir: &config.working_dir,
             };
             let mark = mind.parkable(&call, &text)?;
-            Ok(Kept { path, text, mark })
+            Ok(Kept { path, text, mark, directory: inode(&config.working_dir) })
         });
         Ok(judged.await.unwrap_or(Err(NotParkable::NoTranscript)))
     }
@@ -200,6 +204,7 @@ impl Run {
             bytes: kept.text.len() as u64,
             digest: transcript::digest(kept.text.as_bytes()),
             transcript: kept.path,
+            directory: kept.directory,
             tries: 0,
         };
         let (path, data_dir) = (facts.transcript.clone(), self.settings.data_dir.clone());

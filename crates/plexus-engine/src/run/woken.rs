@@ -137,6 +137,7 @@ impl Run {
     pub(super) async fn end_unasked(&mut self) {
         self.ask_by = None;
         if self.state.woken.as_ref().is_some_and(|woken| !woken.asked && !woken.finished) {
+            self.approvals.parkable.did_not_ask();
             let secs = self.settings.handshake.as_secs();
             let words = format!("the woken agent did not ask again within {secs} s; nothing ran");
             self.stop(super::state::StopReason::TimedOut, words).await;

@@ -49,13 +49,10 @@ pub(super) fn parkable(
     }
     let rows = rows(transcript)?;
     let held = the_call(&rows, call)?;
-    // A prompt says in which mode it was given; plan mode is also entered by a call.
-    let mut modes = rows.iter().filter_map(|row| row.text("permissionMode"));
-    let has_planned =
-        rows.iter().flat_map(|row| row.blocks("tool_use")).any(|it| it["name"] == "EnterPlanMode");
-    if has_planned || modes.next_back().is_some_and(|mode| mode != DEFAULT_MODE) {
-        return Err(NotParkable::Mode);
+    if !held.text("version").is_some_and(asks_again) {
+        return Err(NotParkable::Version);
     }
+    let mode = mode(&rows)?;
     let last = rows.iter().rev().find_map(|row| row.text("uuid"));
     let mark = Mark {
         parent_uuid: last.ok_or(NotParkable::NotInTranscript)?,
@@ -70,7 +67,7 @@ pub(super) fn parkable(
             tool_input: serde_json::from_str(call.input).map_err(|_| NotParkable::NoTranscript)?,
             hook_name: "settings",
             hook_event: "PreToolUse",
-            permission_mode: DEFAULT_MODE,
+            permission_mode: mode,
         },
         user_type: held.text("userType"),
         entrypoint: held.text("entrypoint"),
@@ -116,6 +113,24 @@ fn the_call<'a>(rows: &'a [Row], call: &WaitingCall<'_>) -> Result<&'a Row, NotP
     Ok(held)
 }
 
+/// The permission mode of the conversation, where a process that resumes it is in the same one.
+/// The CLI takes up plan mode again by these rows, and leaves every other mode behind.
+fn mode(rows: &[Row]) -> Result<&str, NotParkable> {
+    let (mut mode, mut is_entering) = (DEFAULT_MODE, false);
+    for row in rows {
+        // A prompt says in which mode it was given.
+        mode = row.text("permissionMode").unwrap_or(mode);
+        is_entering |= row.blocks("tool_use").any(|call| call["name"] == "EnterPlanMode");
+        match row.0["attachment"]["type"].as_str() {
+            Some("plan_mode") => (mode, is_entering) = (PLAN_MODE, false),
+            Some("plan_mode_exit") => mode = DEFAULT_MODE,
+            _ => {}
+        }
+    }
+    let is_taken_up = !is_entering && [DEFAULT_MODE, PLAN_MODE].contains(&mode);
+    is_taken_up.then_some(mode).ok_or(NotParkable::Mode)
+}
+
 /// Says what a transcript holds of a call that was woken in it.
 pub(super) fn woken_call(tool_use_id: &str, transcript: &str) -> WokenCall {
     let mut marks: Vec<(String, String)> = Vec::new();
@@ -145,8 +160,20 @@ pub(super) fn woken_call(tool_use_id: &str, transcript: &str) -> WokenCall {
     if marks.is_empty() { WokenCall::Settled } else { WokenCall::Open { unmarked } }
 }
 
-/// The only mode in which an agent is parked: another one is not taken up again.
+/// The oldest version of the CLI that was seen to ask again.
+const ASKS_AGAIN_SINCE: [u32; 3] = [2, 1, 185];
+
+/// Whether a version of the CLI asks again about a call for which it finds a row of ours.
+fn asks_again(version: &str) -> bool {
+    let parts: Result<Vec<u32>, _> = version.split('.').map(str::parse).collect();
+    parts.is_ok_and(|parts| parts.len() == 3 && parts.as_slice() >= ASKS_AGAIN_SINCE.as_slice())
+}
+
+/// The mode in which an agent starts.
 const DEFAULT_MODE: &str = "default";
+
+/// The mode in which it changes nothing until its plan is approved.
+const PLAN_MODE: &str = "plan";
 
 /// The kind of attachment that makes the CLI ask about a call when it resumes the conversation.
 const DEFERRED: &str = "hook_deferred_tool";
@@ -237,7 +264,7 @@ struct Deferred<'a> {
     tool_input: &'a RawValue,
     hook_name: &'static str,
     hook_event: &'static str,
-    permission_mode: &'static str,
+    permission_mode: &'a str,
 }
 
 #[cfg(test)]

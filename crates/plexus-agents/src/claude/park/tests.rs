@@ -101,10 +101,28 @@ fn a_transcript_that_would_lose_or_change_the_call_is_not_parkable() {
         (with(&[deferred]), NotParkable::NotLast),
         (of_subagent("cwd", json!("/sandbox/work/sub")), NotParkable::Moved),
         (of_subagent("cwd", Value::Null), NotParkable::Moved),
+        (of_subagent("version", json!("2.1.184")), NotParkable::Version),
+        (of_subagent("version", json!("two")), NotParkable::Version),
+        (of_subagent("version", Value::Null), NotParkable::Version),
         (written(&planned), NotParkable::Mode),
         (of_subagent("permissionMode", json!("acceptEdits")), NotParkable::Mode),
     ] {
         assert_eq!(parkable(&memory(), &call(), &transcript), Err(expected), "{transcript}");
+    }
+}
+
+#[test]
+fn plan_mode_is_parkable_once_the_transcript_says_that_it_was_entered_or_left() {
+    let mut enters = assistant("a0", "m0", "toolu_0");
+    enters["message"]["content"][0]["name"] = json!("EnterPlanMode");
+    let mode = |kind: &str| json!({"type": "attachment", "attachment": {"type": kind}});
+    let mut rows = vec![prompt("u0"), enters, result("u1", "toolu_0"), mode("plan_mode")];
+    for expected in ["plan", "default"] {
+        let written = written(&[rows.as_slice(), &waiting()[1..]].concat());
+        let mark = parkable(&memory(), &call(), &written).unwrap();
+        let row: Value = serde_json::from_str(&mark.line).unwrap();
+        assert_eq!(row["attachment"]["permissionMode"], expected);
+        rows.push(mode("plan_mode_exit"));
     }
 }
 
@@ -170,7 +188,9 @@ fn at_the_question(story: &str) -> Result<(), NotParkable> {
         rows.retain(|row| {
             row["type"] == "assistant" && messages.contains(&row["message"]["id"].to_string())
         });
-        rows.iter_mut().for_each(|row| row["cwd"] = json!("/sandbox/work"));
+        for row in &mut rows {
+            (row["cwd"], row["version"]) = (json!("/sandbox/work"), json!("2.1.325"));
+        }
         let call = WaitingCall { tool_use_id: &id, ..call() };
         return parkable(&memory, &call, &written(&rows)).map(drop);
     }
