@@ -258,7 +258,7 @@ impl Default for Config {
             codex_bin: PathBuf::new(),
             channel: ChannelChoice::Auto,
             approval_timeout_secs: 300,
-            park_after_secs: 0,
+            park_after_secs: 60,
             live_deltas: true,
             tool_names: ToolNames::Agents,
             sync: Sync::Full,

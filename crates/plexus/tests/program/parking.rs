@@ -1,96 +1,154 @@
-//! Agents that are parked before their time: by a machine that is short of memory, and by `plexus stop --park`.
+//! Agents that are parked before their time, by a machine that is short of memory and by `plexus stop --park`; and what may have changed until they
+//! are woken.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use testkit::server::{ServerOptions, TestServer};
 use testkit::wait::eventually_async;
 
-use crate::place::{DEADLINE, text};
+use crate::place::{DEADLINE, executable, text};
 
-/// The sessions that are parked, by name.
-async fn parked(server: &TestServer) -> Vec<String> {
-    let list = server.call("agents.list", json!({})).await.unwrap();
-    let sessions = list["sessions"].as_array().unwrap().iter();
-    let parked =
-        sessions.filter(|it| it["parked"] == true && it["status"] == "awaiting_permission");
-    parked.map(|it| it["name"].as_str().unwrap().to_owned()).collect()
+struct Parking {
+    server: TestServer,
+    folder: TempDir,
 }
 
-async fn until_parked(server: &TestServer, names: &[&str]) {
-    eventually_async(&format!("{names:?} are parked"), DEADLINE, async || {
-        (parked(server).await == names).then_some(())
-    })
-    .await;
+impl Parking {
+    /// A server that parks nobody for an hour, on a machine that is short of memory.
+    async fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("plexus-parking-").tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name).display().to_string();
+        // A CLI that changes what it was told, while there is a file `tamper`.
+        let script = format!(
+            "#!/bin/sh\nif test -e {}; then sed -i s/ECHO/TAMPERED/ {}/projects/plexus-sim/*; fi\nexec {} sim \"$@\"\n",
+            at("tamper"),
+            at("claude"),
+            env!("CARGO_BIN_EXE_plexus")
+        );
+        executable(&folder.path().join("agent"), &script);
+        std::fs::write(folder.path().join("memory.short"), "").unwrap();
+        let server = TestServer::with(ServerOptions {
+            plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
+            claude_bin: Some(folder.path().join("agent")),
+            arguments: ["--set", "park_after_secs=3600"].map(Into::into).into(),
+            env: vec![
+                ("PLEXUS_FAULT".into(), "memory.short:error".into()),
+                ("PLEXUS_FAULT_DIR".into(), folder.path().display().to_string()),
+                ("CLAUDE_CONFIG_DIR".into(), at("claude")),
+            ],
+            ..ServerOptions::default()
+        });
+        Self { server: server.await.unwrap(), folder }
+    }
+
+    fn work(&self, name: &str) -> PathBuf {
+        self.folder.path().join("work").join(name)
+    }
+
+    /// Starts a session of this name in a directory of its own, which asks about one command.
+    async fn asks(&self, name: &str) {
+        std::fs::create_dir_all(self.work(name)).unwrap();
+        let create =
+            json!({"name": name, "working_dir": self.work(name), "loopback_timeout_secs": 0});
+        self.server.call("agents.create", create).await.unwrap();
+        let run = json!({"command": "echo ECHO >> ran"});
+        let chat = json!({"name": name, "prompt": format!("sim:\ntool Bash {run}")});
+        self.server.call("agents.chat_async", chat).await.unwrap();
+    }
+
+    async fn until_parked(&self, names: &[&str]) {
+        eventually_async(&format!("{names:?} are parked"), DEADLINE, async || {
+            let list = self.server.call("agents.list", json!({})).await.unwrap();
+            let mut sessions = list["sessions"].as_array().unwrap().iter();
+            let is_parked =
+                |it: &Value| it["parked"] == true && it["status"] == "awaiting_permission";
+            (sessions.len() == names.len() && sessions.all(is_parked)).then_some(())
+        })
+        .await;
+    }
+
+    /// The question of a session.
+    async fn question(&self, name: &str) -> Value {
+        eventually_async(&format!("the question of {name}"), DEADLINE, async || {
+            let found = self.server.call("loopback.pending", json!({"name": name})).await.unwrap();
+            found["approvals"].get(0).cloned()
+        })
+        .await
+    }
+
+    /// Allows what a session asks, and returns how its chat ended and what it said.
+    async fn allowed(&self, name: &str) -> (String, String) {
+        let answer = json!({"approval_id": self.question(name).await["id"], "approve": true});
+        self.server.call("loopback.respond", answer).await.unwrap();
+        eventually_async(&format!("the end of {name}"), DEADLINE, async || {
+            let poll = json!({"name": name, "from_seq": 0});
+            let page = self.server.call("agents.poll", poll).await.unwrap();
+            let status = page["status"].as_str().unwrap().to_owned();
+            ["complete", "failed"]
+                .contains(&status.as_str())
+                .then(|| (status, page["events"].to_string()))
+        })
+        .await
+    }
+
+    fn ran(&self, name: &str) -> String {
+        std::fs::read_to_string(self.work(name).join("ran")).unwrap_or_default()
+    }
+}
+
+fn plexus(data_dir: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plexus"));
+    command.args(arguments).env("PLEXUS_DATA_DIR", data_dir).env("NO_COLOR", "1");
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_short_of_memory_and_stop_park_what_waits() {
-    let folder = tempfile::Builder::new().prefix("plexus-parking-").tempdir().unwrap();
-    let work = folder.path().join("work");
-    std::fs::create_dir(&work).unwrap();
-    // The machine is short of memory while this file exists.
-    let short = folder.path().join("memory.short");
-    std::fs::write(&short, "").unwrap();
-    let mut server = TestServer::with(ServerOptions {
-        plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
-        claude_bin: Some("sim".into()),
-        arguments: ["--set", "park_after_secs=3600"].map(Into::into).into(),
-        env: vec![
-            ("PLEXUS_FAULT".into(), "memory.short:error".into()),
-            ("PLEXUS_FAULT_DIR".into(), folder.path().display().to_string()),
-            ("CLAUDE_CONFIG_DIR".into(), folder.path().join("claude").display().to_string()),
-        ],
-        ..ServerOptions::default()
-    })
-    .await
-    .unwrap();
-    let asks = async |server: &TestServer, name: &str| {
-        let create = json!({"name": name, "working_dir": work, "loopback_timeout_secs": 0});
-        server.call("agents.create", create).await.unwrap();
-        let run = json!({"command": format!("echo {name} >> ran")});
-        let chat = json!({"name": name, "prompt": format!("sim:\ntool Bash {run}")});
-        server.call("agents.chat_async", chat).await.unwrap();
-    };
-    asks(&server, "early").await;
-    until_parked(&server, &["early"]).await;
-    std::fs::remove_file(&short).unwrap();
+async fn what_waits_is_parked_before_its_time_and_wakes_only_where_nothing_changed() {
+    let mut parking = Parking::new().await;
+    for name in ["early", "moved", "tampered"] {
+        parking.asks(name).await;
+    }
+    parking.until_parked(&["early", "moved", "tampered"]).await;
+    std::fs::remove_file(parking.folder.path().join("memory.short")).unwrap();
 
-    asks(&server, "late").await;
-    eventually_async("the call of the other is in its transcript", DEADLINE, async || {
-        let found = server.call("loopback.pending", json!({"name": "late"})).await.unwrap();
-        let call = found["approvals"][0]["tool_use_id"].as_str()?.to_owned();
-        let folder = folder.path().join("claude/projects/plexus-sim");
+    parking.asks("late").await;
+    let call = parking.question("late").await["tool_use_id"].as_str().unwrap().to_owned();
+    eventually_async("the call of the last one is in its transcript", DEADLINE, async || {
+        let folder = parking.folder.path().join("claude/projects/plexus-sim");
         let files = std::fs::read_dir(folder).ok()?.flatten();
         let mut texts = files.filter_map(|file| std::fs::read_to_string(file.path()).ok());
         texts.any(|text| text.contains(&call)).then_some(())
     })
     .await;
-    let plexus = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_plexus"));
-        command.args(arguments).env("PLEXUS_DATA_DIR", server.data_dir()).env("NO_COLOR", "1");
-        let output = command.output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-        text(&output.stdout)
-    };
-    let told = plexus(&["stop", "--park"]);
+    let told = plexus(&parking.server.data_dir(), &["stop", "--park"]);
     assert!(!told.contains("goes on"), "{told}");
-    server.kill_9().unwrap();
-    server.start_again().await.unwrap();
-    until_parked(&server, &["early", "late"]).await;
+    parking.server.kill_9().unwrap();
+    parking.server.start_again().await.unwrap();
+    parking.until_parked(&["early", "moved", "tampered", "late"]).await;
+    let listed = plexus(&parking.server.data_dir(), &["ps"]);
+    assert_eq!(listed.matches("parked").count(), 4, "{listed}");
 
-    let pending = server.call("loopback.pending", json!({})).await.unwrap();
-    let ids: Vec<Value> =
-        pending["approvals"].as_array().unwrap().iter().map(|it| it["id"].clone()).collect();
-    let all = json!({"approval_ids": ids, "approve": true});
-    server.call("loopback.respond_many", all).await.unwrap();
-    eventually_async("both chats are over", DEADLINE, async || {
-        let list = server.call("agents.list", json!({"status": "complete"})).await.unwrap();
-        (list["sessions"].as_array().unwrap().len() == 2).then_some(())
-    })
-    .await;
-    let mut ran: Vec<String> =
-        std::fs::read_to_string(work.join("ran")).unwrap().lines().map(str::to_owned).collect();
-    ran.sort();
-    assert_eq!(ran, ["early", "late"]);
+    for name in ["early", "late"] {
+        let (status, told) = parking.allowed(name).await;
+        assert_eq!((status.as_str(), parking.ran(name).as_str()), ("complete", "ECHO\n"), "{told}");
+    }
+    // Another directory lies where its own was.
+    std::fs::rename(parking.work("moved"), parking.work("gone")).unwrap();
+    std::fs::create_dir(parking.work("moved")).unwrap();
+    let (status, told) = parking.allowed("moved").await;
+    assert_eq!(status, "failed", "{told}");
+    assert!(told.contains("is no longer the directory that it was"), "{told}");
+    // The CLI asks about another command than the one that was approved.
+    std::fs::write(parking.folder.path().join("tamper"), "").unwrap();
+    let (status, told) = parking.allowed("tampered").await;
+    assert_eq!(status, "complete", "{told}");
+    assert!(told.contains("another input than the one that was decided"), "{told}");
+    for name in ["moved", "gone", "tampered"] {
+        assert_eq!(parking.ran(name), "", "{name} ran");
+    }
 }
