@@ -106,8 +106,8 @@ pub struct SessionState {
     /// A mode for a while, set by the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<TimedMode>,
-    /// The call for which a process was last woken. A process that resumes the conversation may find
-    /// it open in the transcript, so it is looked for there before the next start.
+    /// The call for which a process was last woken. A process that resumes the conversation may
+    /// find it open in the transcript, so it is looked for there before the next start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub woken_call: Option<String>,
 }

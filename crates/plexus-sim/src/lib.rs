@@ -46,7 +46,8 @@
 //! # Reading order
 //! - `start`: from the command line ([`main_with_args`]) to a running process; `cli`: the flags
 //! - `run`: the loop that listens to `stdin`, `signals` and `background` tasks while a turn plays; `control`: the lines of stdin
-//! - `sim`: the state they share; `transcript`: conversations on disk; `rows`: calls in them, and one that is asked about again
+//! - `sim`: the state they share; `transcript`: conversations on disk; `rows`: calls in them, and
+//!   one that is asked about again
 //! - `turn`: plays the steps of a `script`; `message`: a message of the model; `last`: `${last.…}`
 //! - `execute`: runs tool calls by the `rules` (`harmless`: shell commands that run unasked); `ask`, `question` and `answer`:
 //!   permission;

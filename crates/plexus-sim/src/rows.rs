@@ -1,5 +1,6 @@
-//! Rows of a transcript as the real CLI writes them: calls of tools and their results, by which a supervisor sees
-//! whether a process that asks may end, and the row by which it has the next process ask again.
+//! Rows of a transcript as the real CLI writes them: calls of tools and their results, by which a
+//! supervisor sees whether a process that asks may end, and the row by which it has the next
+//! process ask again.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -137,8 +138,8 @@ impl Deferral {
 }
 
 impl Sim {
-    /// Notes the calls of a message that is whole. Of a turn that several prompts made, no script tells what would
-    /// follow: nothing is noted, and nobody can put its calls off.
+    /// Notes the calls of a message that is whole. Of a turn that several prompts made, no script
+    /// tells what would follow: nothing is noted, and nobody can put its calls off.
     pub(crate) fn note_calls(&self, message: &str, calls: &[ToolCall], steps_left: usize) {
         if self.turn.borrow().prompts.len() > 1 {
             return;

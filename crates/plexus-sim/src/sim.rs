@@ -85,7 +85,8 @@ pub(crate) struct TurnState {
     pub(crate) origin: Option<Value>,
     /// The id of the last `assistant` line.
     pub(crate) last_message: Option<String>,
-    /// The id of a turn that no prompt began and that is told of all the same: a call was asked about again.
+    /// The id of a turn that no prompt began and that is told of all the same: a call was asked
+    /// about again.
     pub(crate) woken: Option<String>,
 }
 

@@ -1,8 +1,8 @@
 //! Conversations on disk, so that `--resume`, `--fork-session` and `--continue` mean something.
 //!
-//! One file for each session in a folder of its own among the CLI's projects: a first line with the working directory,
-//! then a line for each prompt, and the CLI's own rows of calls and results. The real CLI's files are never touched: its
-//! folders are named by absolute paths.
+//! One file for each session in a folder of its own among the CLI's projects: a first line with the
+//! working directory, then a line for each prompt, and the CLI's own rows of calls and results. The
+//! real CLI's files are never touched: its folders are named by absolute paths.
 
 use std::fs;
 use std::io::{self, Write};

@@ -89,7 +89,8 @@ impl Sim {
                     Ok(last) => last,
                     Err(end) => return end,
                 };
-                // The turn is only told of now, and what came before counts as the earlier process's.
+                // The turn is only told of now, and what came before counts as the earlier
+                // process's.
                 self.turn.borrow_mut().user_lines = 0;
                 self.emit_init(&prompts).await;
                 self.steps_behind(parked.steps_left)

@@ -1,5 +1,5 @@
-//! Parking with the real CLI: nothing runs twice or unasked. Every command of these cases appends to
-//! a file, so that its runs can be counted.
+//! Parking with the real CLI: nothing runs twice or unasked. Every command of these cases appends
+//! to a file, so that its runs can be counted.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -44,8 +44,8 @@ pub(super) struct Turn {
     /// Whether the CLI has begun with the prompt; until then it is only queued.
     #[serde(default)]
     pub(super) started: bool,
-    /// Whether a background task has ended in this turn. The CLI tells the model of it as soon as it
-    /// can, and no line says when that was.
+    /// Whether a background task has ended in this turn. The CLI tells the model of it as soon as
+    /// it can, and no line says when that was.
     #[serde(default)]
     pub(super) task_ended: bool,
 }

@@ -1,4 +1,5 @@
-//! Many parked agents: what one weighs in the server, how long a list of them takes, and how long a decision takes to reach one that has no process.
+//! Many parked agents: what one weighs in the server, how long a list of them takes, and how long a
+//! decision takes to reach one that has no process.
 
 use std::time::Instant;
 
@@ -48,7 +49,8 @@ impl Measure for Parked {
         park(&server, second, count).await?;
         let after = settled_kib(&server).await?;
         let what = format!(
-            "resident memory that the server needs for one more parked agent, by the second half of {count}"
+            "resident memory that the server needs for one more parked agent, by the second half \
+             of {count}"
         );
         let kib = (after - half).max(0.0) / second.len() as f64;
         figures.push(Figure::new("parked_kib", what, "KiB", vec![kib], Aim::AtMost(32.0)));
@@ -66,7 +68,8 @@ impl Measure for Parked {
             }
             wakes.push(median(&round));
         }
-        let what = "from the answer to a parked agent until its call has run and its chat has ended, with a simulated child";
+        let what = "from the answer to a parked agent until its call has run and its chat has ended, \
+                    with a simulated child";
         figures.push(Figure::new("wake_ms", what, "ms", wakes, Aim::Beside));
         Ok(())
     }

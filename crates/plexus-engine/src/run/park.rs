@@ -54,7 +54,8 @@ impl Run {
             // Nothing waits any more.
             Ok(None) => return,
             Err(error) => {
-                tracing::warn!(run = %self.key, %error, "could not look whether a run can be parked");
+                let run = self.key;
+                tracing::warn!(%run, %error, "could not look whether a run can be parked");
                 Err(NotParkable::NoTranscript)
             }
         };
@@ -92,7 +93,8 @@ impl Run {
             }
             Ok(None) => false,
             Err(error) => {
-                tracing::warn!(run = %self.key, %error, "could not look whether a run can be parked");
+                let run = self.key;
+                tracing::warn!(%run, %error, "could not look whether a run can be parked");
                 false
             }
         }
@@ -178,7 +180,8 @@ impl Run {
             // Somebody decided in this moment, and the answer goes to the process that waits.
             Err(StoreError::Conflict { .. }) => false,
             Err(error) => {
-                tracing::warn!(run = %self.key, %error, "could not note that a run is being parked");
+                let run = self.key;
+                tracing::warn!(%run, %error, "could not note that a run is being parked");
                 false
             }
         }

@@ -111,8 +111,8 @@ impl Supervisor {
         }
     }
 
-    /// Parks every run for which that is safe, and waits until their processes are gone. Returns how
-    /// many there were.
+    /// Parks every run for which that is safe, and waits until their processes are gone. Returns
+    /// how many there were.
     pub(crate) async fn park_all(&self) -> usize {
         let mut parking = Vec::new();
         for handle in self.handles() {
@@ -131,7 +131,7 @@ impl Supervisor {
         };
         if tokio::time::timeout(self.settings.grace + END_PATIENCE, ended).await.is_err() {
             tracing::warn!(
-                "some children that are being parked have not ended; the next server goes on with it"
+                "some children that are being parked have not ended; the next server goes on"
             );
         }
         count

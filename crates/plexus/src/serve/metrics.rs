@@ -70,7 +70,8 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
     text.family(
         "plexus_parkable_total",
         "counter",
-        "Permission requests that waited for a second, by whether their agent could be parked then, or why not.",
+        "Permission requests that waited for a second, by whether their agent could be parked \
+         then, or why not.",
         &judged.iter().map(|(labels, count)| (labels.as_str(), *count)).collect::<Vec<_>>(),
     );
     text.gauge("plexus_runs_open", "Runs that have not ended.", counts.runs_open);

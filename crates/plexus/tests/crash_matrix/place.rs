@@ -174,7 +174,8 @@ impl Place {
         Ok(())
     }
 
-    /// Says whether a question is answered now: the first one of a story that parks only when its agent has no process.
+    /// Says whether a question is answered now: the first one of a story that parks only when its
+    /// agent has no process.
     pub(crate) fn may_answer(&self, approval: &Value) -> bool {
         let is_first = || approval["input"]["command"] == crate::story::command('A', 0);
         self.case.warmth != Warmth::Parks || approval["parked"] == true || !is_first()

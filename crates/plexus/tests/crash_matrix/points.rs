@@ -158,7 +158,8 @@ const SERVER: &[Point] = &[
     cold("end.committed", 1),
 ];
 
-/// The server's points while it parks the first question of the first chat, and while it wakes its agent.
+/// The server's points while it parks the first question of the first chat, and while it wakes its
+/// agent.
 const PARKING: &[Point] = &[
     parks("park.begin.before", 1),
     parks("park.begin.committed", 1),

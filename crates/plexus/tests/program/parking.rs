@@ -1,5 +1,5 @@
-//! Agents that are parked before their time, by a machine that is short of memory and by `plexus stop --park`; and what may have changed until they
-//! are woken.
+//! Agents that are parked before their time, by a machine that is short of memory and by `plexus
+//! stop --park`; and what may have changed until they are woken.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +23,9 @@ impl Parking {
         let at = |name: &str| folder.path().join(name).display().to_string();
         // A CLI that changes what it was told, while there is a file `tamper`.
         let script = format!(
-            "#!/bin/sh\nif test -e {}; then sed -i s/ECHO/TAMPERED/ {}/projects/plexus-sim/*; fi\nexec {} sim \"$@\"\n",
+            "#!/bin/sh\n\
+             if test -e {}; then sed -i s/ECHO/TAMPERED/ {}/projects/plexus-sim/*; fi\n\
+             exec {} sim \"$@\"\n",
             at("tamper"),
             at("claude"),
             env!("CARGO_BIN_EXE_plexus")

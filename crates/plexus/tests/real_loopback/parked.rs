@@ -1,5 +1,6 @@
-//! Servers that are killed while they park or wake an agent, at every step of it: the call runs once, as it was decided. The crash matrix strikes
-//! the same steps with the simulator; here it is shown that the real CLI does what the simulator plays.
+//! Servers that are killed while they park or wake an agent, at every step of it: the call runs
+//! once, as it was decided. The crash matrix strikes the same steps with the simulator; here it is
+//! shown that the real CLI does what the simulator plays.
 
 use std::path::PathBuf;
 
@@ -33,7 +34,8 @@ pub(crate) const WAKING: [&str; 10] = [
     "chat.end.committed@1",
 ];
 
-/// The steps at which the CLI's own files and processes are between two states. They are struck in every run of the suite, the others in its slow part.
+/// The steps at which the CLI's own files and processes are between two states. They are struck in
+/// every run of the suite, the others in its slow part.
 pub(crate) const QUICK: [&str; 4] =
     ["park.begin.committed@1", "wake.marked@1", "wake.asked.before@1", "answer.put.after@1"];
 

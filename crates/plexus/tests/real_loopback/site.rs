@@ -47,7 +47,8 @@ impl Site {
         Self::with(cli, way, None, Vec::new(), Vec::new()).await
     }
 
-    /// The same with a wall that the session names, and with more arguments and variables of the server.
+    /// The same with a wall that the session names, and with more arguments and variables of the
+    /// server.
     pub(crate) async fn with(
         cli: PathBuf,
         way: Way,
