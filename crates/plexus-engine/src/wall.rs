@@ -23,17 +23,18 @@ const CONFIG_DIR: &str = "config";
 
 /// Builds walls.
 pub trait Walls: Debug + Send + Sync + 'static {
-    /// Says what this machine enforces with a profile that has a wall.
+    /// Says what this machine enforces with a profile that has a wall, around an agent with these
+    /// needs where one is named.
     ///
     /// # Errors
-    /// When it cannot build that wall.
-    fn offer(&self, profile: Confine) -> Result<Offer, NoWall>;
+    /// When it cannot build that wall, or the agent cannot work within it.
+    fn offer(&self, profile: Confine, needs: Option<&WallNeeds>) -> Result<Offer, NoWall>;
 
     /// Checks that a session with this configuration could be started within its wall.
     ///
     /// # Errors
     /// When it could not, with the next step.
-    fn check(&self, config: &SessionConfig) -> Result<(), NoWall>;
+    fn check(&self, config: &SessionConfig, needs: &WallNeeds) -> Result<(), NoWall>;
 
     /// Makes the files of a run's wall, and says what to start instead of the agent.
     ///
@@ -141,6 +142,8 @@ pub struct ConfigDir {
     pub conversations: &'static str,
     /// Whether all but its conversations is removed before each start: its commands can write here,
     /// and what lies here may decide without a question.
+    /// Whether it serves itself on a port, which not every wall lets it do.
+    pub listens: bool,
     pub starts_anew: bool,
     /// Directories of it that its commands read. The rest is closed to them.
     pub commands_read: &'static [&'static str],
@@ -178,10 +181,14 @@ impl WallSettings {
     ///
     /// # Errors
     /// When it cannot build that wall.
-    pub fn offer(&self, profile: Confine) -> Result<Option<Offer>, NoWall> {
+    pub fn offer(
+        &self,
+        profile: Confine,
+        needs: Option<&WallNeeds>,
+    ) -> Result<Option<Offer>, NoWall> {
         match profile {
             Confine::None => Ok(None),
-            Confine::Workspace | Confine::Strict => self.walls()?.offer(profile).map(Some),
+            Confine::Workspace | Confine::Strict => self.walls()?.offer(profile, needs).map(Some),
         }
     }
 
@@ -193,7 +200,7 @@ impl WallSettings {
         if self.default != Confine::None && needs.is_none() {
             return Err(NoWall::for_this_agent());
         }
-        self.offer(self.default).map(|_| self.default)
+        self.offer(self.default, needs).map(|_| self.default)
     }
 
     /// Chooses the profile of a new session: what it asks for, else the default where that can be
@@ -222,7 +229,7 @@ impl WallSettings {
             return Ok(());
         }
         let checked = match needs {
-            Some(_) => self.walls().and_then(|walls| walls.check(config)),
+            Some(needs) => self.walls().and_then(|walls| walls.check(config, needs)),
             None => Err(NoWall::for_this_agent()),
         };
         checked.map_err(|why| {
@@ -247,7 +254,7 @@ impl WallSettings {
     #[must_use]
     pub fn shown(&self, config: &SessionConfig, needs: Option<&WallNeeds>) -> plexus_wire::Wall {
         let mut shown = plexus_wire::Wall::of(config.confine);
-        match self.offer(config.confine) {
+        match self.offer(config.confine, needs) {
             Ok(Some(offer)) => {
                 shown.tier = Some(offer.tier);
                 shown.enforced = offer.enforced;
@@ -288,13 +295,13 @@ mod tests {
     struct Machine(&'static [Confine]);
 
     impl Walls for Machine {
-        fn offer(&self, profile: Confine) -> Result<Offer, NoWall> {
+        fn offer(&self, profile: Confine, _: Option<&WallNeeds>) -> Result<Offer, NoWall> {
             let offer = Offer { tier: "full".into(), enforced: vec![], gaps: vec![] };
             if self.0.contains(&profile) { Ok(offer) } else { Err(NoWall("no Landlock".into())) }
         }
 
-        fn check(&self, config: &SessionConfig) -> Result<(), NoWall> {
-            self.offer(config.confine).map(drop)
+        fn check(&self, config: &SessionConfig, needs: &WallNeeds) -> Result<(), NoWall> {
+            self.offer(config.confine, Some(needs)).map(drop)
         }
 
         fn build(&self, _: &Site<'_>) -> Result<Stage, NoWall> {

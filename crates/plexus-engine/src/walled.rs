@@ -74,7 +74,7 @@ impl Starter {
 /// What the first notice of a run says of its wall: nothing where none was wanted.
 pub(crate) fn wall_words(settings: &Settings, config: &SessionConfig, agent: &Agent) -> String {
     let needs = agent.driver.wall();
-    match (config.confine, settings.wall.offer(config.confine)) {
+    match (config.confine, settings.wall.offer(config.confine, needs.as_ref())) {
         (Confine::None, _) => match settings.wall.default_for(needs.as_ref()) {
             Err(why) => format!(", without a wall: {why}"),
             Ok(_) => String::new(),

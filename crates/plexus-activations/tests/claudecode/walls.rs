@@ -16,12 +16,12 @@ use crate::common::World;
 struct Promising;
 
 impl Walls for Promising {
-    fn offer(&self, _: Confine) -> Result<Offer, NoWall> {
+    fn offer(&self, _: Confine, _: Option<&WallNeeds>) -> Result<Offer, NoWall> {
         let (enforced, gaps) = (vec!["files".to_owned()], vec!["signals".to_owned()]);
         Ok(Offer { tier: "full".into(), enforced, gaps })
     }
 
-    fn check(&self, config: &SessionConfig) -> Result<(), NoWall> {
+    fn check(&self, config: &SessionConfig, _: &WallNeeds) -> Result<(), NoWall> {
         match config.add_dirs.is_empty() {
             true => Ok(()),
             false => Err(NoWall("it contains the home directory".into())),

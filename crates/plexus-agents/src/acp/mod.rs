@@ -153,7 +153,9 @@ impl Driver for Acp {
         match (self.profile.runs, &self.profile.home) {
             (Some(Runs::ClaudeCode), _) => Some(crate::claude::launch::wall()),
             (None, Some(_)) => {
-                Some(WallNeeds { login_hosts: self.profile.hosts.clone(), ..WallNeeds::default() })
+                let login_hosts = self.profile.hosts.clone();
+                let listens = self.profile.listens;
+                Some(WallNeeds { login_hosts, listens, ..WallNeeds::default() })
             }
             (None, None) => None,
         }

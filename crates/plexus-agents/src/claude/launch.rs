@@ -101,6 +101,7 @@ pub(crate) fn wall() -> WallNeeds {
         // What it sends besides would be asked about host by host.
         env: &[("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"), ("DISABLE_AUTOUPDATER", "1")],
         shell_prefix: Some("CLAUDE_CODE_SHELL_PREFIX"),
+        listens: false,
     }
 }
 

@@ -172,7 +172,7 @@ fn greet(url: &str, data_dir: &Path, agent: &Agent, store: &StoreUrl) {
 /// What children are confined by, where their session does not say; building each wall once finds
 /// that out.
 fn wall_words(walls: &WallSettings) -> String {
-    match (walls.default, walls.offer(walls.default)) {
+    match (walls.default, walls.offer(walls.default, None)) {
         (profile, Ok(Some(offer))) => format!("{profile} (tier {})", offer.tier),
         (_, Ok(None)) => "none: a command that is allowed can do what you can do".to_owned(),
         (profile, Err(why)) => format!("none, because {profile} cannot be built: {why}"),

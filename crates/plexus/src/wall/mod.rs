@@ -67,6 +67,19 @@ impl MachineWalls {
         wall.tier = Some(self.tier()?);
         wall.home = config.home();
         wall.write.clone_from(&config.add_dirs);
+    /// The tier for an agent that must be able to work within it.
+    fn tier_for(&self, needs: &WallNeeds) -> Result<Tier, NoWall> {
+        match self.tier()? {
+            Tier::Landlock if needs.listens => Err(NoWall(
+                "this agent serves itself on a port, which the tier landlock lets nobody do; next: \
+                 run it where the tier full works (plexus doctor says why it does not), or create \
+                 it with confine none"
+                    .into(),
+            )),
+            tier => Ok(tier),
+        }
+    }
+
         wall.read.clone_from(&self.read);
         Ok(wall)
     }
@@ -135,9 +148,9 @@ struct Network {
 }
 
 impl Walls for MachineWalls {
-    fn offer(&self, profile: Confine) -> Result<Offer, NoWall> {
+    fn offer(&self, profile: Confine, needs: Option<&WallNeeds>) -> Result<Offer, NoWall> {
         profile_of(profile)?;
-        let tier = self.tier()?;
+        let tier = needs.map_or_else(|| self.tier(), |needs| self.tier_for(needs))?;
         let words = |list: Vec<&'static str>| list.into_iter().map(str::to_owned).collect();
         Ok(Offer {
             tier: tier.to_string(),
@@ -146,7 +159,8 @@ impl Walls for MachineWalls {
         })
     }
 
-    fn check(&self, config: &SessionConfig) -> Result<(), NoWall> {
+    fn check(&self, config: &SessionConfig, needs: &WallNeeds) -> Result<(), NoWall> {
+        self.tier_for(needs)?;
         let wall = self.wall_of(config, &self.data_dir)?;
         self.plan(&wall).map(drop)
     }
@@ -160,7 +174,7 @@ impl Walls for MachineWalls {
         if site.home.is_none() {
             wall.home = site.env.get(OsStr::new("HOME")).map(PathBuf::from);
         }
-        let tier = self.tier()?;
+        let tier = self.tier_for(site.needs)?;
         let network = self.open_doors(site, &dir, tier)?;
         wall.doors = network.doors;
         wall.read.extend(site.files.iter().cloned());

@@ -115,6 +115,9 @@ pub struct Profile {
     /// The hosts that it reaches unasked within a wall: those of its models.
     #[serde(default)]
     pub hosts: Vec<String>,
+    /// Whether it serves itself on a port, which the landlock tier of a wall lets nobody do.
+    #[serde(default)]
+    pub listens: bool,
     /// The agent that it runs behind the protocol, whose files and variables it has.
     #[serde(default)]
     pub runs: Option<Runs>,
