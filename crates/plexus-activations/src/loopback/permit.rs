@@ -7,6 +7,7 @@ use plexus_core::{Call, CallError, Caller, Reply};
 use plexus_engine::approvals::Question;
 use plexus_engine::approvals::answer::{answer_of, exact_json};
 use plexus_engine::driver::Channel;
+use plexus_engine::tools::NETWORK_TOOL;
 use plexus_engine::wait::{STORE_RETRY, decision};
 use plexus_store::{
     ApprovalRecord, Change, DecidedBy, Fate, JsonText, Priority, SessionRecord, SettleApproval,
@@ -78,6 +79,11 @@ impl Loopback {
     async fn ask(&self, call: &Call, request: &PermitRequest) -> Result<ApprovalRecord, CallError> {
         let session = self.asking_session(&call.caller).await?;
         let input = JsonText::of(&request.input)?;
+        // A connection names no call: whoever decides is told which commands run.
+        let description = match request.tool_name == NETWORK_TOOL {
+            true => Some(self.approvals.running_commands(&session).await?),
+            false => None,
+        };
         loop {
             let question = Question {
                 session: &session,
@@ -88,7 +94,7 @@ impl Loopback {
                 tool_name: &request.tool_name,
                 tool_use_id: &request.tool_use_id,
                 input: input.clone(),
-                description: None,
+                description: description.clone(),
             };
             match self.approvals.open(&question).await {
                 Ok(record) => return Ok(record),

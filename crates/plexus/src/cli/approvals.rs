@@ -91,7 +91,9 @@ fn show(approval: &Approval, screen: Screen) -> Result<()> {
         sanitize::one_line(&approval.session_name),
         screen.paint(Tone::Faint, &format!("for {age}, {left}  {}", approval.id))
     ))?;
-    let facts = [render::risk(approval, screen), render::starts_in(approval, screen)];
+    let said = approval.description.as_deref().filter(|said| !said.is_empty());
+    let said = said.map(|said| screen.paint(Tone::Faint, &sanitize::one_line(said)));
+    let facts = [said, render::risk(approval, screen), render::starts_in(approval, screen)];
     for fact in facts.into_iter().flatten() {
         screen::line(&format!("  {fact}"))?;
     }
