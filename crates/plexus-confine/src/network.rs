@@ -23,7 +23,8 @@ pub(crate) const TAKEN: u8 = b'+';
 const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Starts the egress process and waits until it listens. The process that we start ends then and
-/// leaves the real one to the nearest ancestor that adopts orphans: the shim.
+/// leaves the real one to the nearest ancestor that adopts orphans: the shim. It says on stdout why
+/// it could not; its stderr is the program's.
 pub(crate) fn start_egress(words: &[String]) -> Result<(), StageError> {
     let fail = |why: String| StageError::new("start the egress process", why);
     let (program, arguments) =
@@ -31,12 +32,13 @@ pub(crate) fn start_egress(words: &[String]) -> Result<(), StageError> {
     let started = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
         .output()
         .map_err(|error| fail(error.to_string()))?;
     if started.status.success() {
         return Ok(());
     }
-    Err(fail(String::from_utf8_lossy(&started.stderr).trim().to_owned()))
+    Err(fail(String::from_utf8_lossy(&started.stdout).trim().to_owned()))
 }
 
 /// Connects to the egress process, where the plan has one.

@@ -1,24 +1,22 @@
 //! The egress process of a run: outside the wall, and all that the agent has of the network.
 //!
-//! The stage starts it before it restricts itself, through a process that ends at once, so that the
-//! shim adopts it: it outlives the server, and ends with the run. It reads one file and has the real
+//! The stage starts it before it restricts itself, below a [guard](super::guard) that the shim
+//! adopts: it outlives the server, and ends with the run. It reads one file and has the real
 //! key from its environment. Hosts on its list pass; about another it asks the server as the agent
 //! does about a tool, by `loopback.permit`, and asks the next server again when that was restarted.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::future::Future;
-use std::io::{self, BufRead as _, Write as _};
+use std::io::{self, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use plexus_client::Client;
 use plexus_confine::egress::{
     ApiKey, Bounds, Decide, Decision, Egress, EgressOptions, HostPattern, ListedHosts, ModelApi,
@@ -28,6 +26,8 @@ use plexus_engine::tools::NETWORK_TOOL;
 use plexus_wire::{ErrorKind, Object, PermitAnswer, PermitRequest, SecretToken};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
+
+use super::guard;
 
 /// The name of the socket at which the stage hands its listeners over.
 pub(super) const SOCKET: &str = "egress";
@@ -40,11 +40,13 @@ const ALLOW_LASTS: Duration = Duration::from_secs(60);
 /// How long to wait before a server that was not there is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// What the process that serves says once it listens.
-const READY: &str = "+";
-/// The words of the process that starts the one that serves, and of that one.
+pub(super) const READY: &str = "+";
+/// The words of the process that starts the others, of the one that stands beside the one that
+/// serves, and of that one.
 pub(super) const START: &str = "--egress";
-const SERVE: &str = "--egress-serve";
-const LOG: &str = "egress.log";
+pub(super) const GUARD: &str = "--egress-guard";
+pub(super) const SERVE: &str = "--egress-serve";
+pub(super) const LOG: &str = "egress.log";
 
 /// What an egress process serves. Private to this user: it holds a token of the run.
 #[derive(Serialize, Deserialize)]
@@ -90,20 +92,27 @@ impl EgressFile {
 /// Whether a word after `confine` makes this an egress process.
 #[must_use]
 pub fn is_egress(word: &OsString) -> bool {
-    word == START || word == SERVE
+    [START, GUARD, SERVE].iter().any(|one| word == one)
 }
 
-/// Runs as `confine --egress FILE`, which starts the process that serves and ends when that
-/// listens, or as that process.
-#[expect(clippy::print_stderr, reason = "the stage reads why from there")]
+/// Runs as `confine --egress FILE`, which ends when the egress process listens, as the guard of that
+/// process, or as that process.
+#[expect(clippy::print_stdout, reason = "the stage reads why from there: stderr is the agent's")]
+#[expect(clippy::print_stderr, reason = "the log of the egress process")]
 pub fn egress(mut args: impl Iterator<Item = OsString>) -> u8 {
-    let run = match args.next() {
-        Some(word) if word == SERVE => serve,
-        Some(_) | None => start,
+    let (word, file) = (args.next().unwrap_or_default(), args.next().unwrap_or_default());
+    let file = Path::new(&file);
+    let outcome = match word.to_str() {
+        Some(GUARD) => guard::stand(file, &args.next().unwrap_or_default().to_string_lossy()),
+        Some(SERVE) => serve(file),
+        Some(_) | None => guard::start(file),
     };
-    let outcome = args.next().context("no file is named").and_then(|file| run(Path::new(&file)));
     match outcome {
         Ok(()) => 0,
+        Err(error) if word == START => {
+            println!("{error:#}");
+            1
+        }
         Err(error) => {
             eprintln!("{error:#}");
             1
@@ -111,33 +120,9 @@ pub fn egress(mut args: impl Iterator<Item = OsString>) -> u8 {
     }
 }
 
-fn read(path: &Path) -> Result<EgressFile> {
+pub(super) fn read(path: &Path) -> Result<EgressFile> {
     let text = std::fs::read(path).with_context(|| format!("read {}", path.display()))?;
     serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()))
-}
-
-fn start(path: &Path) -> Result<()> {
-    let file = read(path)?;
-    let log_path = file.dir.join(LOG);
-    let mut options = std::fs::OpenOptions::new();
-    let log = options.append(true).create(true).mode(0o600).open(&log_path)?;
-    let mut process = Command::new(std::env::current_exe()?)
-        .arg("confine")
-        .arg(SERVE)
-        .arg(path)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(log)
-        .process_group(0)
-        .spawn()
-        .context("start the process that serves")?;
-    let mut line = String::new();
-    let pipe = process.stdout.take().context("hear the process that serves")?;
-    io::BufReader::new(pipe).read_line(&mut line)?;
-    if line.trim_end() != READY {
-        bail!("{}", std::fs::read_to_string(&log_path).unwrap_or_default().trim_end());
-    }
-    Ok(())
 }
 
 #[expect(clippy::print_stdout, reason = "whoever started us waits for this line")]

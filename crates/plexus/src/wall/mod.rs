@@ -2,10 +2,11 @@
 //!
 //! In reading order: this file chooses what a wall lets through and writes its files; [`config_dir`]
 //! makes the directory in which a confined agent keeps its configuration; [`egress`] is the process
-//! that is all of the agent's network.
+//! that is all of the agent's network, and [`guard`] stands beside it.
 
 mod config_dir;
 pub(crate) mod egress;
+mod guard;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
