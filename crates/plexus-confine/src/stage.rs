@@ -108,11 +108,25 @@ pub fn run(mut args: impl Iterator<Item = OsString>) -> Result<(), StageError> {
         .next("is it installed where the wall lets it be read? `--read PATH` adds a path"))
 }
 
+/// How often the stage of a dry run looks whether whoever wants it still lives.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
+
 /// Starts the program as the first process of its namespace, and returns its exit code. What it
-/// leaves behind ends with it.
+/// leaves behind ends with it, and all of it ends with whoever started the dry run and keeps its
+/// bounds.
 fn become_parent(command: &mut Command) -> std::io::Result<i32> {
     use std::os::unix::process::ExitStatusExt as _;
-    let status = command.status()?;
+    let starter = rustix::process::getppid();
+    let mut program = command.spawn()?;
+    let status = loop {
+        if let Some(status) = program.try_wait()? {
+            break status;
+        }
+        if rustix::process::getppid() != starter {
+            program.kill()?;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    };
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()))
 }
 

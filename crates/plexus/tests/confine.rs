@@ -8,12 +8,17 @@
     reason = "a suite with a `main` of its own says what it does"
 )]
 
+#[path = "confine/without.rs"]
+mod without;
+
 use std::fs;
-use std::process::{Command, ExitCode, Output};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
 use plexus_confine::{EXIT_NOT_CONFINED, StageProgram};
+use testkit::wait::PATIENCE;
 
 const PLEXUS: &str = env!("CARGO_BIN_EXE_plexus");
 /// The cases fail instead of being ignored.
@@ -26,9 +31,14 @@ const CASES: &[(&str, Case)] = &[
     ("the_exit_code_is_the_programs_own", exit_code),
     ("nothing_starts_when_a_path_is_missing", missing),
     ("a_change_of_what_runs_outside_is_reported", reported),
+    ("nothing_starts_where_the_working_directory_cannot_be_written", without::writing),
 ];
 
 fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1).peekable();
+    if args.next_if(|word| word == without::WORD).is_some() {
+        return without::main(args);
+    }
     let arguments = Arguments::from_args();
     let stage = StageProgram {
         program: PLEXUS.into(),
@@ -47,6 +57,14 @@ fn main() -> ExitCode {
         }
     }
     trials.push(trial("a_dry_run_is_printed".into(), refusal(&machine.dry_run), dry_run));
+    let ends = "a_dry_run_ends_with_whoever_started_it".to_owned();
+    trials.push(trial(ends, refusal(&machine.dry_run), deserted));
+    for (name, case) in [
+        ("nothing_starts_without_landlock", without::landlock as fn(&Place) -> Result<()>),
+        ("nothing_starts_without_the_namespaces_that_were_asked_for", without::namespaces),
+    ] {
+        trials.push(trial(name.into(), refusal(&machine.full), case));
+    }
     trials.push(trial("doctor_says_what_is_enforced".into(), refusal(&machine.full), doctor));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
@@ -79,10 +97,15 @@ impl Place {
         Ok(Self { dir })
     }
 
-    fn plexus(&self, arguments: &[&str]) -> Result<Output> {
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PLEXUS);
         command.args(arguments).env("HOME", self.dir.path());
-        Ok(command.current_dir(self.dir.path().join("project")).output()?)
+        command.current_dir(self.dir.path().join("project"));
+        command
+    }
+
+    fn plexus(&self, arguments: &[&str]) -> Result<Output> {
+        Ok(self.command(arguments).output()?)
     }
 }
 
@@ -140,7 +163,7 @@ fn dry_run(place: &Place) -> Result<()> {
     fs::write(project.join("file"), "old\n")?;
     let output = place.plexus(&["confine", "--dry-run", "--", "sh", "-c", "echo new > file"])?;
     let said = String::from_utf8_lossy(&output.stdout);
-    for line in ["M file", "  -old", "  +new", "1 changes, exit code 0."] {
+    for line in ["M file", "  -old", "  +new", "1 changes, exit code 0"] {
         ensure!(said.lines().any(|said| said.starts_with(line)), "{said}");
     }
     let words = ["confine", "--dry-run", "--json", "--", "rm", "file"];
@@ -150,10 +173,48 @@ fn dry_run(place: &Place) -> Result<()> {
     Ok(())
 }
 
+/// With its starter killed, the stage is all that is left to end it.
+fn deserted(place: &Place) -> Result<()> {
+    let seconds = (10_000_000 + std::process::id()).to_string();
+    let script = format!("setsid sleep {seconds} & sleep {seconds}");
+    let running = || {
+        let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let words = all.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+        words.filter(|words| *words == format!("sleep\0{seconds}\0").as_bytes()).count()
+    };
+    let both_run = || running() == 2;
+    let mut starter =
+        testkit::wait::eventually("a dry run", PATIENCE, || begin(place, &script, both_run));
+    let killed = starter.kill();
+    starter.wait()?;
+    killed?;
+    testkit::wait::eventually("the end of its programs", PATIENCE, || {
+        (running() == 0).then_some(())
+    });
+    Ok(())
+}
+
+/// Starts a dry run and returns it once it works. Its own time may pass first, while this machine
+/// stands still.
+fn begin(place: &Place, script: &str, works: impl Fn() -> bool) -> Option<Child> {
+    let mut command = place.command(&["confine", "--dry-run", "--", "sh", "-c", script]);
+    let mut starter = command.stdout(Stdio::null()).spawn().ok()?;
+    while matches!(starter.try_wait(), Ok(None)) {
+        if works() {
+            return Some(starter);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    starter.wait().ok()?;
+    None
+}
+
 fn doctor(place: &Place) -> Result<()> {
     let output = place.plexus(&["doctor"])?;
     let said = String::from_utf8_lossy(&output.stdout);
-    for words in ["tier full, Landlock ABI", "wall holds", "wall gaps", "dry run"] {
+    for words in
+        ["tier full, Landlock ABI", "wall holds", "wall gaps", "dry run", "wall of sessions"]
+    {
         ensure!(said.contains(words), "{said}");
     }
     Ok(())

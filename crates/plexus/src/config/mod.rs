@@ -126,16 +126,22 @@ impl Default for ConfineConfig {
 }
 
 impl ConfineConfig {
+    /// Returns the tier that must hold, where one must.
+    #[must_use]
+    pub fn wanted_tier(&self) -> Option<Tier> {
+        match self.tier {
+            WallTier::Auto => None,
+            WallTier::Full => Some(Tier::Full),
+            WallTier::Landlock => Some(Tier::Landlock),
+        }
+    }
+
     /// Returns the walls of a server with its data in `data_dir`.
     ///
     /// # Errors
     /// When this program's own file cannot be found.
     pub fn walls(&self, data_dir: &std::path::Path) -> std::io::Result<WallSettings> {
-        let tier = match self.tier {
-            WallTier::Auto => None,
-            WallTier::Full => Some(Tier::Full),
-            WallTier::Landlock => Some(Tier::Landlock),
-        };
+        let tier = self.wanted_tier();
         let walls = MachineWalls::new(data_dir, tier, self.read.clone(), self.hosts.clone())?;
         Ok(WallSettings { walls: Some(Arc::new(walls)), default: self.profile })
     }

@@ -80,6 +80,13 @@ impl MachineWalls {
             tier => Ok(tier),
         }
     }
+    /// What every run of a session may read and write, without what is its agent's own.
+    fn wall_of(&self, config: &SessionConfig, temp_dir: &Path) -> Result<Wall, NoWall> {
+        check_read(&self.read)?;
+        let mut wall = Wall::new(profile_of(config.confine)?, &config.working_dir, temp_dir);
+        wall.tier = Some(self.tier()?);
+        wall.home = config.home();
+        wall.write.clone_from(&config.add_dirs);
 
         wall.read.clone_from(&self.read);
         Ok(wall)
@@ -265,6 +272,19 @@ fn profile_of(profile: Confine) -> Result<Profile, NoWall> {
         Confine::None => Err(NoWall("the profile none builds no wall".into())),
         Confine::Workspace => Ok(Profile::Workspace),
         Confine::Strict => Ok(Profile::Strict),
+/// Checks that what the operator lets every wall read is there. A wall without it would be another
+/// one than was configured.
+pub(crate) fn check_read(read: &[PathBuf]) -> Result<(), NoWall> {
+    match read.iter().find(|path| !path.exists()) {
+        Some(path) => Err(NoWall(format!(
+            "confine.read of plexus.toml names {}, which is not there; next: make it, or take it \
+             out of plexus.toml",
+            path.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
     }
 }
 
@@ -328,4 +348,16 @@ fn home_of(program: &Path, home: Option<&Path>) -> Option<PathBuf> {
     let dir = packages.or_else(|| program.parent())?;
     let opens_home = home.is_some_and(|home| home.starts_with(dir)) || dir.parent().is_none();
     Some(if opens_home { program.to_owned() } else { dir.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configured_path_that_is_not_there_is_named_with_the_next_step() {
+        let why = check_read(&["/".into(), "/nowhere".into()]).unwrap_err().to_string();
+        assert!(why.contains("names /nowhere, which is not there; next: make it"), "{why}");
+        assert_eq!(check_read(&["/".into()]), Ok(()));
+    }
 }

@@ -106,7 +106,7 @@ pub(super) async fn doctor(global: &Global, json: bool) -> Result<u8> {
         server::look_at_directory(&data_dir),
         server::look_at_files(),
     ]);
-    findings.extend(wall::look().await);
+    findings.extend(wall::look(&config.confine).await);
     if json {
         screen::line(&serde_json::to_string_pretty(&findings)?)?;
     } else {

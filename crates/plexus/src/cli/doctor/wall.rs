@@ -2,16 +2,24 @@
 
 use plexus_confine::{Machine, StageProgram, Tier};
 
-use super::Finding;
+use plexus_wire::Confine;
 
-/// Builds every wall once, and says what holds.
-pub(super) async fn look() -> Vec<Finding> {
+use super::Finding;
+use crate::config::ConfineConfig;
+use crate::wall::check_read;
+
+/// Builds every wall once, and says what holds, and what sessions get.
+pub(super) async fn look(config: &ConfineConfig) -> Vec<Finding> {
     const WHAT: &str = "wall";
     let probed = tokio::task::spawn_blocking(|| {
         StageProgram::this().map(|stage| plexus_confine::probe(&stage))
     });
     match probed.await {
-        Ok(Ok(machine)) => describe(WHAT, &machine),
+        Ok(Ok(machine)) => {
+            let mut findings = describe(WHAT, &machine);
+            findings.push(of_sessions(&machine, config));
+            findings
+        }
         Ok(Err(error)) => vec![Finding::bad(
             WHAT,
             format!("could not find this program: {error}"),
@@ -51,4 +59,34 @@ fn describe(what: &'static str, machine: &Machine) -> Vec<Finding> {
         Some(why) => findings.push(Finding::odd("dry run", &why.missing, &why.next)),
     }
     findings
+}
+
+/// Says which wall a session has that names none, and why it would be refused.
+fn of_sessions(machine: &Machine, config: &ConfineConfig) -> Finding {
+    const WHAT: &str = "wall of sessions";
+    let profile = config.profile;
+    if profile == Confine::None {
+        return Finding::odd(
+            WHAT,
+            "none: a command that is allowed can do what you can do",
+            "take confine.profile out of plexus.toml",
+        );
+    }
+    match (machine.choose(config.wanted_tier()), check_read(&config.read)) {
+        (Ok(tier), Ok(())) => {
+            Finding::good(WHAT, format!("{profile} (tier {tier}), unless a session says another"))
+        }
+        (Ok(_), Err(why)) => Finding::bad(
+            WHAT,
+            format!("{profile}, and every session with a wall is refused: {why}"),
+            "mend confine.read in plexus.toml",
+        ),
+        (Err(why), _) => {
+            let words = format!(
+                "none, because {profile} cannot be built ({}); one that asks for it is refused",
+                why.missing
+            );
+            Finding::odd(WHAT, words, why.next)
+        }
+    }
 }

@@ -1,0 +1,130 @@
+//! Machines that cannot build a wall: this test starts programs behind a seccomp filter that refuses
+//! Landlock, as an old kernel does, or namespaces, as a container does.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use plexus_confine::EXIT_NOT_CONFINED;
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+use serde_json::json;
+use testkit::server::{ServerOptions, TestServer};
+
+use crate::{PLEXUS, Place};
+
+/// The word after which this program is that filter: `without WHAT PROGRAM ARGS…`.
+pub(crate) const WORD: &str = "without";
+
+/// Puts a filter around itself and becomes a program.
+pub(crate) fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+    let what = args.next().unwrap_or_default();
+    let program = args.next().unwrap_or_default();
+    let error = match restrict(&what.to_string_lossy()) {
+        Ok(()) => Command::new(program).args(args).exec().into(),
+        Err(error) => error,
+    };
+    eprintln!("without: {error:#}");
+    ExitCode::from(99)
+}
+
+fn restrict(what: &str) -> Result<()> {
+    let (calls, answer) = match what {
+        "landlock" => (
+            vec![
+                libc::SYS_landlock_create_ruleset,
+                libc::SYS_landlock_add_rule,
+                libc::SYS_landlock_restrict_self,
+            ],
+            libc::ENOSYS,
+        ),
+        "namespaces" => (vec![libc::SYS_unshare], libc::EPERM),
+        other => bail!("nobody knows {other}"),
+    };
+    let rules: BTreeMap<i64, Vec<_>> = calls.into_iter().map(|call| (call, vec![])).collect();
+    let arch = std::env::consts::ARCH.try_into()?;
+    let refuse = SeccompAction::Errno(answer.cast_unsigned());
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?;
+    Ok(apply_filter(&BpfProgram::try_from(filter)?)?)
+}
+
+impl Place {
+    /// Runs `plexus` where something cannot be had; what it said, and its exit code.
+    fn plexus_without(&self, what: &str, arguments: &[&str]) -> Result<(String, Option<i32>)> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args([WORD, what, PLEXUS]).args(arguments).env("HOME", self.dir.path());
+        let output = command.current_dir(self.dir.path().join("project")).output()?;
+        let said = [output.stdout, output.stderr].concat();
+        Ok((String::from_utf8_lossy(&said).into_owned(), output.status.code()))
+    }
+}
+
+pub(crate) fn landlock(place: &Place) -> Result<()> {
+    for profile in ["workspace", "strict"] {
+        let words = ["confine", "--profile", profile, "--", "echo", "started"];
+        let (said, code) = place.plexus_without("landlock", &words)?;
+        ensure!(code == Some(i32::from(EXIT_NOT_CONFINED)), "{code:?}: {said}");
+        ensure!(said.contains("nothing was started") && !said.contains("started\n"), "{said}");
+        ensure!(said.contains("Landlock") && said.contains("next: "), "{said}");
+    }
+    let (said, _) = place.plexus_without("landlock", &["doctor"])?;
+    ensure!(said.contains("none can be built") && said.contains("Landlock"), "{said}");
+    tokio::runtime::Runtime::new()?.block_on(sessions_without_landlock(place))
+}
+
+/// A server whose kernel has no Landlock refuses a session that asks for a wall, and one that does
+/// not ask says why it has none.
+async fn sessions_without_landlock(place: &Place) -> Result<()> {
+    let filter = std::env::current_exe()?.into_os_string();
+    let options = ServerOptions {
+        plexus_bin: Some(PLEXUS.into()),
+        launcher: vec![filter, WORD.into(), "landlock".into()],
+        wall: true,
+        ..ServerOptions::default()
+    };
+    let server = TestServer::with(options).await?;
+    let work = place.dir.path().join("project").canonicalize()?;
+    let asks = json!({"name": "walled", "working_dir": work, "confine": "workspace"});
+    let refused = server.call("agents.create", asks).await.err().context("it was created")?;
+    let refused = refused.to_string();
+    ensure!(refused.contains("Landlock") && refused.contains("next: "), "{refused}");
+    let made = server.call("agents.create", json!({"name": "open", "working_dir": work})).await?;
+    let shown = server.call("agents.get", json!({"session_id": made["id"]})).await?;
+    let wall = &shown["session"]["confine"];
+    let why = wall["missing"].as_str().unwrap_or_default();
+    ensure!(wall["profile"] == "none" && why.contains("Landlock"), "{wall:#}");
+    Ok(())
+}
+
+pub(crate) fn namespaces(place: &Place) -> Result<()> {
+    let words = ["confine", "--tier", "full", "--", "echo", "started"];
+    let (said, code) = place.plexus_without("namespaces", &words)?;
+    ensure!(code == Some(i32::from(EXIT_NOT_CONFINED)), "{code:?}: {said}");
+    ensure!(said.contains("nothing was started") && said.contains("make namespaces"), "{said}");
+    ensure!(said.contains("next: ") && !said.contains("started\n"), "{said}");
+    // The weaker tier is taken where none was asked for by name, and a dry run says what it lacks.
+    let words = ["confine", "--", "echo", "started"];
+    let (said, code) = place.plexus_without("namespaces", &words)?;
+    ensure!(code == Some(0) && said == "started\n", "{code:?}: {said}");
+    let words = ["confine", "--dry-run", "--", "echo", "started"];
+    let (said, code) = place.plexus_without("namespaces", &words)?;
+    ensure!(code == Some(i32::from(EXIT_NOT_CONFINED)) && said.contains("next: "), "{said}");
+    Ok(())
+}
+
+/// A working directory on a file system that takes no writes.
+pub(crate) fn writing(place: &Place, tier: &str) -> Result<()> {
+    let script = "mount --bind . . && mount -o remount,bind,ro . && cd \"$PWD\" && \"$@\"";
+    let output = Command::new("unshare")
+        .args(["-rm", "sh", "-c", script, "sh", PLEXUS])
+        .args(["confine", "--tier", tier, "--", "echo", "started"])
+        .env("HOME", place.dir.path())
+        .current_dir(place.dir.path().join("project"))
+        .output()?;
+    let why = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.code() == Some(i32::from(EXIT_NOT_CONFINED)), "{output:?}");
+    ensure!(output.stdout.is_empty() && why.contains("Read-only file system"), "{why}");
+    ensure!(why.contains("on a file system that can be written"), "{why}");
+    Ok(())
+}
