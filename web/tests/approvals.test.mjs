@@ -77,6 +77,34 @@ test("a command is shown with the directory that it runs in", async () => {
   for (const session of [shell, writes]) await target.call("agents.cancel", { session_id: session.id });
 });
 
+test("a command within a wall is tried over a copy, and nothing is decided by it", standInOnly, async () => {
+  const walled = await target.run("tried", [ask("make notes")], { confine: "workspace" });
+  const { page, approval, check, close } = await openApproval(walled);
+  await page.getByRole("button", { name: /^Preview/ }).click();
+  const shown = page.getByRole("region", { name: "Preview" });
+  await shown.getByText("2 changes, exit code 3").waitFor();
+  const diff = shown.getByRole("group", { name: "modified notes.txt" });
+  assert.match(await diff.innerText(), /old[\s\S]*new <b>text<\/b>/);
+  for (const words of ["removed picture.png · it is not text, or larger than 64 KiB", "ran make notes", "a dry run: nothing is bound to it"]) await shown.getByText(words).waitFor();
+  assert.equal((await target.pending(walled.id))[0].id, approval.id, "it still waits");
+  check();
+  await close();
+
+  const failing = await target.run("not-tried", [ask("impossible")], { confine: "workspace" });
+  const refused = await openApproval(failing);
+  await refused.page.keyboard.press("p");
+  await refused.page.getByText("No preview: ", { exact: false }).waitFor();
+  refused.check();
+  await refused.close();
+
+  const open = await target.run("open", [ask("make notes")]);
+  const without = await openApproval(open);
+  assert.equal(await without.page.getByRole("button", { name: /^Preview/ }).count(), 0, "there is no wall to try it in");
+  without.check();
+  await without.close();
+  for (const session of [walled, failing, open]) await target.call("agents.cancel", { session_id: session.id });
+});
+
 test("deny tells the agent why", async () => {
   const session = await target.run("deny", [ask("touch denied")]);
   const { page, approval, check, close } = await openApproval(session);

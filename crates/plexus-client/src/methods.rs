@@ -149,6 +149,8 @@ namespace! {
         wait_for_approval(WaitForApprovalParams) -> PendingApprovals = WaitForApproval;
         /// Shows the files that a request would change.
         files(FilesParams) -> FilesRead = Files;
+        /// Shows what the command of a request would change, by a dry run within its wall.
+        preview(PreviewParams) -> Previewed = Preview;
         /// Returns a page of decisions, newest first.
         history(ApprovalPageParams) -> DecisionList = History;
         /// Returns a page of audit lines, newest first.

@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -143,19 +144,58 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        // The kernel makes a directory without rights in the state of an overlay.
-        open_directories(&self.path);
-        let _left_behind_in_the_temporary_directory = fs::remove_dir_all(&self.path);
+        let _left_behind_in_the_temporary_directory = remove_flat(&self.path);
     }
 }
 
-/// Makes every directory below removable.
-fn open_directories(dir: &Path) {
-    use std::os::unix::fs::PermissionsExt as _;
-    let _not_ours = fs::set_permissions(dir, fs::Permissions::from_mode(0o700));
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_directories(&entry.path());
+/// Removes a directory that a confined program has filled. Each directory in it is first moved to
+/// the top, so that neither paths nor a recursion grow with a depth that the program chose.
+fn remove_flat(root: &Path) -> io::Result<()> {
+    let mut moved: u64 = 0;
+    let mut left = vec![root.to_owned()];
+    let mut empty = Vec::new();
+    while let Some(dir) = left.pop() {
+        for entry in fs::read_dir(&dir)? {
+            let entry = entry?;
+            if !entry.file_type()?.is_dir() {
+                fs::remove_file(entry.path())?;
+                continue;
+            }
+            // The kernel makes a directory without rights in the state of an overlay.
+            fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o700))?;
+            let at_the_top = root.join(format!("{moved}.moved"));
+            moved += 1;
+            fs::rename(entry.path(), &at_the_top)?;
+            left.push(at_the_top);
         }
+        if dir != root {
+            empty.push(dir);
+        }
+    }
+    empty.into_iter().try_for_each(fs::remove_dir)?;
+    fs::remove_dir(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_that_is_deeper_than_a_path_can_be_is_removed() {
+        let dir = RunDir::new().unwrap();
+        let path = dir.path().to_owned();
+        // Made from the inside out, because the whole of it has no name.
+        let name = "d".repeat(200);
+        for _ in 0..50 {
+            let work = path.join("work");
+            fs::rename(&work, path.join("inner")).unwrap();
+            fs::create_dir(&work).unwrap();
+            fs::rename(path.join("inner"), work.join(&name)).unwrap();
+        }
+        fs::write(path.join("temp/file"), "x").unwrap();
+        std::os::unix::fs::symlink("/", path.join("temp/link")).unwrap();
+        fs::set_permissions(path.join("temp"), fs::Permissions::from_mode(0o000)).unwrap();
+        drop(dir);
+        assert!(!path.exists());
     }
 }

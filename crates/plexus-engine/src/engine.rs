@@ -23,6 +23,7 @@ use crate::hooks::{HookAnswers, HookReceiver, Hooks};
 use crate::identity::Identity;
 use crate::node::{Heartbeat, Neighbours, Relay, Timing, Trust};
 use crate::parking::waker;
+use crate::preview::Previews;
 use crate::reading::news::SessionNews;
 use crate::reading::scopes::Scopes;
 use crate::reading::turns::Turns;
@@ -43,6 +44,8 @@ pub struct Engine {
     pub authority: Authority,
     /// Permission requests and what decides them.
     pub approvals: Arc<Approvals>,
+    /// What waiting commands would change.
+    pub previews: Arc<Previews>,
     /// Tokens, and the caller each stands for.
     pub identity: Arc<Identity>,
     /// Every child that lives.
@@ -114,6 +117,7 @@ impl Engine {
             scopes: Arc::new(Scopes::new(Arc::clone(&store))),
             turns: Arc::default(),
             neighbours: Arc::new(Neighbours::new(Arc::clone(&store), Arc::clone(&identity))),
+            previews: Arc::new(Previews::new(Arc::clone(&settings), Arc::clone(&approvals))),
             store,
             settings,
             approvals,

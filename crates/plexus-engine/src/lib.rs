@@ -15,6 +15,7 @@
 //!   to remove.
 //! - [`tools`]: a tool call in one form for every agent.
 //! - [`approvals`], [`rulebook`]: permission requests, and what decides them.
+//! - [`preview`]: what a waiting command would change.
 //! - [`budget`]: what a session and everything below it may spend.
 //! - [`hooks`]: what is told to somebody outside, and the answer that may come back.
 //! - [`node`]: this server among others that share its store.
@@ -46,6 +47,7 @@ pub mod mcp;
 pub mod node;
 mod orphans;
 pub mod parking;
+pub mod preview;
 pub mod prompt;
 pub mod reading;
 pub mod replan;

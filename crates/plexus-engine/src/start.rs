@@ -38,20 +38,15 @@ use crate::settings::Settings;
 use crate::wall::NoWall;
 use crate::walled::{Start, Walled, wall_words};
 
-/// The variables that every child inherits from the server, by name. A driver adds those of its
-/// agent.
-const INHERITED: &[&str] = &[
-    "PATH",
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TERM",
-    "TMPDIR",
-    "SHELL",
+/// The variables that every child inherits from the server, by name, and so does a command that is
+/// tried without a network. A driver adds those of its agent.
+pub(crate) const INHERITED: &[&str] = &[
+    "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TMPDIR", "SHELL",
     "TZ",
+];
+
+/// The variables that lead to the network, which every child inherits too.
+const LEAD_OUT: &[&str] = &[
     "HTTP_PROXY",
     "HTTPS_PROXY",
     "NO_PROXY",
@@ -492,6 +487,7 @@ fn environment(
 ) -> BTreeMap<OsString, OsString> {
     let mut env: BTreeMap<OsString, OsString> = INHERITED
         .iter()
+        .chain(LEAD_OUT)
         .copied()
         .chain(plan.inherited.iter().map(String::as_str))
         .filter_map(|name| own(name).map(|value| (OsString::from(name), value)))

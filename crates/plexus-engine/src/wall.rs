@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use plexus_core::{CallError, SecretToken, SessionId};
 use plexus_store::RunKey;
-use plexus_wire::Confine;
+use plexus_wire::{Confine, Previewed};
 
 use crate::driver::AgentHome;
 use crate::session::SessionConfig;
@@ -41,6 +41,13 @@ pub trait Walls: Debug + Send + Sync + 'static {
     /// # Errors
     /// When it cannot be built. The run is not started then.
     fn build(&self, site: &Site<'_>) -> Result<Stage, NoWall>;
+
+    /// Runs a command within the wall of its session over a copy of the working directory, without
+    /// a network, and says what it changed there. Blocks for as long as the command may take.
+    ///
+    /// # Errors
+    /// When that cannot be done here. The command has not run then.
+    fn preview(&self, trial: &Trial) -> Result<Previewed, NoWall>;
 
     /// Says where the key of the model is, for a child with these variables.
     fn key(&self, needs: &WallNeeds, has: &dyn Fn(&str) -> bool) -> String;
@@ -97,6 +104,19 @@ pub struct Site<'a> {
     pub asks_with: Option<SecretToken>,
 }
 
+/// A command that is run over a copy.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// What its session was created with.
+    pub config: SessionConfig,
+    /// Its variables.
+    pub env: BTreeMap<OsString, OsString>,
+    /// The command, for a POSIX shell.
+    pub command: String,
+    /// Where it starts; absent: in the session's working directory.
+    pub start_in: Option<PathBuf>,
+}
+
 /// What to start within a wall.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stage {
@@ -122,6 +142,8 @@ pub struct WallNeeds {
     /// The variable with a program that the agent puts before each shell command, for a second,
     /// tighter wall around it.
     pub shell_prefix: Option<&'static str>,
+    /// Whether it serves itself on a port, which not every wall lets it do.
+    pub listens: bool,
 }
 
 /// Where an agent keeps its configuration. Within a wall each session has a directory of its own,
@@ -142,8 +164,6 @@ pub struct ConfigDir {
     pub conversations: &'static str,
     /// Whether all but its conversations is removed before each start: its commands can write here,
     /// and what lies here may decide without a question.
-    /// Whether it serves itself on a port, which not every wall lets it do.
-    pub listens: bool,
     pub starts_anew: bool,
     /// Directories of it that its commands read. The rest is closed to them.
     pub commands_read: &'static [&'static str],
@@ -171,10 +191,10 @@ pub struct WallSettings {
 }
 
 impl WallSettings {
-    fn walls(&self) -> Result<&dyn Walls, NoWall> {
+    pub(crate) fn walls(&self) -> Result<&Arc<dyn Walls>, NoWall> {
         let none =
             || NoWall("this server builds no walls; next: create it with confine none".into());
-        self.walls.as_deref().ok_or_else(none)
+        self.walls.as_ref().ok_or_else(none)
     }
 
     /// Says what this machine enforces with a profile; `None` for the profile without a wall.
@@ -305,6 +325,10 @@ mod tests {
         }
 
         fn build(&self, _: &Site<'_>) -> Result<Stage, NoWall> {
+            Err(NoWall("not in this test".into()))
+        }
+
+        fn preview(&self, _: &Trial) -> Result<Previewed, NoWall> {
             Err(NoWall("not in this test".into()))
         }
 

@@ -98,6 +98,9 @@ pub struct Approval {
     /// What the agent asks its user, when the call is a question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub question: Option<Said<Question>>,
+    /// Whether `loopback.preview` can try it over a copy: a shell command of a session with a wall.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub preview: bool,
     /// Rules that would answer this call, narrow to wide.
     pub suggested_rules: Vec<SuggestedRule>,
     /// `pending`.

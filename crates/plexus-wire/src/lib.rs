@@ -22,8 +22,8 @@
 //! - [`event`], [`reading`], [`conversation`]: what happens in a chat, and the ways to read it.
 //! - [`approval`], [`decision`], [`rule`], [`proposal`], [`audit`]: what `loopback` takes and gives.
 //! - [`question`]: questions of an agent to its user.
-//! - [`tool`], [`files`]: a tool call in one form for every agent, its risk, and the files that it
-//!   would change.
+//! - [`tool`], [`files`], [`preview`]: a tool call in one form for every agent, its risk, the files
+//!   that it would change, and what a dry run of its command changes.
 //! - [`arbor`], [`identity`], [`health`], [`hub`], [`server`]: the other namespaces.
 //! - [`hook`]: what is told to somebody outside, and the answer that may come back.
 //! - [`method`]: every method with its parameters and its result.
@@ -56,6 +56,7 @@ pub mod ids;
 pub mod json;
 pub mod method;
 pub mod params;
+pub mod preview;
 pub mod private_keys;
 pub mod proposal;
 pub mod question;
@@ -95,6 +96,7 @@ pub use identity::*;
 pub use ids::{ApprovalId, EventId, NodeId, PluginId, RuleId, ServerId, SessionId, TreeId};
 pub use json::{Json, Object};
 pub use method::Method;
+pub use preview::*;
 pub use proposal::*;
 pub use question::*;
 pub use reading::*;

@@ -118,6 +118,7 @@ namespace! {
         Pending = "pending" (ApprovalPageParams) -> PendingApprovals;
         WaitForApproval = "wait_for_approval" (WaitForApprovalParams) -> PendingApprovals;
         Files = "files" (FilesParams) -> FilesRead;
+        Preview = "preview" (PreviewParams) -> Previewed;
         History = "history" (ApprovalPageParams) -> DecisionList;
         Audit = "audit" (ApprovalPageParams) -> AuditList;
         ModeSet = "mode_set" (ModeSetParams) -> Done;

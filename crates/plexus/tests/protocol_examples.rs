@@ -38,6 +38,7 @@ const STORY: &[&str] = &[
     "loopback.wait_for_approval",
     "loopback.pending",
     "loopback.files",
+    "loopback.preview",
     "loopback.rule_preview",
     // Before `poll`, whose cursor is then behind the message.
     "agents.send",
@@ -117,6 +118,7 @@ const NEW_METHODS: &[&str] = &[
     "identity.parents",
     "identity.revoke",
     "loopback.files",
+    "loopback.preview",
     "loopback.rule_suggest",
     "plexus.plugins",
 ];
@@ -195,13 +197,14 @@ impl Stage {
         let answer = match method {
             "agents.follow" | "claudecode.follow" => self.first_item(method, params).await,
             "loopback.permit" => self.permit(params).await,
+            "loopback.preview" => match self.preview().await {
+                Some(answer) => answer,
+                None => return Ok(()),
+            },
             _ => self.server.call(method, params).await.map_err(|error| error.to_string()),
         }?;
         if method == "loopback.configure" {
-            let header = answer["mcp_config"]["mcpServers"]["plexus"]["headers"]["Authorization"]
-                .as_str()
-                .unwrap();
-            self.child = header.strip_prefix("Bearer ").map(str::to_owned);
+            self.child = Some(token_of(&answer));
         }
         self.resolve(&answer).await?;
         self.names
@@ -257,6 +260,41 @@ impl Stage {
         answer.unwrap().map_err(|error| error.to_string())
     }
 
+    /// Tries a command that a session with a wall asks about; `None` where this machine can build
+    /// no wall for a dry run.
+    async fn preview(&self) -> Option<Result<Value, String>> {
+        let stage = plexus_confine::StageProgram {
+            program: env!("CARGO_BIN_EXE_plexus").into(),
+            arguments: ["confine", "--stage"].map(Into::into).to_vec(),
+        };
+        if plexus_confine::probe(&stage).dry_run.is_some() {
+            return None;
+        }
+        let work = self.folder.path().join("walled");
+        std::fs::create_dir(&work).unwrap();
+        let params = json!({"name": "walled", "working_dir": work, "confine": "workspace"});
+        let session = self.server.call("agents.create", params).await.unwrap()["id"].clone();
+        let configured = self.server.call("loopback.configure", json!({"session_id": session}));
+        let configured = configured.await.unwrap();
+        let token = token_of(&configured);
+        let input = json!({"command": "echo over the wall > haiku.txt; echo done"});
+        let params = json!({"tool_name": "Bash", "input": input, "tool_use_id": "tried"});
+        let asking = self.server.call_as(&token, "loopback.permit", params);
+        let trying = async {
+            let params = json!({"session_id": session, "wait_ms": 60_000});
+            let waiting = self.server.call("loopback.wait_for_approval", params).await.unwrap();
+            let approval = &waiting["approvals"][0];
+            assert_eq!(approval["preview"], true, "{approval:#}");
+            let params = json!({"approval_id": approval["id"]});
+            let answer = self.server.call("loopback.preview", params).await;
+            assert!(!work.join("haiku.txt").exists(), "the real directory was changed");
+            self.server.call("agents.delete", json!({"session_id": session})).await.unwrap();
+            answer.map_err(|error| error.to_string())
+        };
+        let (_, answer) = tokio::join!(asking, trying);
+        Some(answer)
+    }
+
     /// Does what stands between two examples.
     async fn between(&self, step: &str) {
         match step {
@@ -293,6 +331,13 @@ impl Stage {
             other => panic!("nobody knows how to {other}"),
         }
     }
+}
+
+/// The token that `configure` made.
+fn token_of(configured: &Value) -> String {
+    let headers = &configured["mcp_config"]["mcpServers"]["plexus"]["headers"];
+    let header = headers["Authorization"].as_str().unwrap();
+    header.strip_prefix("Bearer ").unwrap().to_owned()
 }
 
 /// Plays every example of a page. A method that the page does not show must be in `unshown`, and a

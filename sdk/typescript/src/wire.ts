@@ -80,8 +80,8 @@ export type Approval = {
   input: JsonObject;
   /** The digest of that input: hand it back with the answer. */
   input_digest: string;
-  /** True while the agent has no process, which a decision starts again. Absent otherwise. */
-  parked?: boolean;
+  /** Whether `loopback.preview` can try it over a copy: a shell command of a session with a wall. */
+  preview?: boolean;
   /** What the agent asks its user, when the call is a question. */
   question?: Question | null;
   /** How much harm it could do. */
@@ -1352,6 +1352,9 @@ export type ParentsParams = {
   limit?: number | null;
 };
 
+/** How a path changed. */
+export type PathChange = "added" | "modified" | "removed";
+
 /** A path that ends at a node. */
 export type PathParams = {
   /** How many nodes, counted from the end (100, at most 1,000). */
@@ -1497,6 +1500,60 @@ export type Position = {
   node_id: NodeId;
   /** The tree. */
   tree_id: TreeId;
+};
+
+/** How a dry run ended. */
+export type PreviewEnd =
+  /** The command ended. */
+  | {
+    /** Its exit code. */
+    code: number;
+    how: "exited";
+  }
+  /** A signal ended it. */
+  | {
+    how: "killed";
+    /** The signal's number. */
+    signal: number;
+  }
+  /** It took too long and was killed. What it had changed by then is listed. */
+  | { how: "out_of_time" }
+  /** It wrote too much and was killed. What it had changed by then is listed. */
+  | { how: "too_large" };
+
+/** Parameters of `preview`. */
+export type PreviewParams = {
+  /** The approval whose command is run over a copy. */
+  approval_id: ApprovalId;
+};
+
+/** A result of `preview`. */
+export type Previewed = {
+  type: "ok";
+  /** What it changed below the session's working directory, sorted by path. */
+  changes: PreviewedChange[];
+  /** Whether there were more changes than are listed. */
+  cut: boolean;
+  /** How the dry run ended. */
+  end: PreviewEnd;
+  /** What a dry run is worth: it is information, and bound to nothing. */
+  note: string;
+  /** The beginning of its errors. */
+  stderr: string;
+  /** The beginning of its output. */
+  stdout: string;
+};
+
+/** One path that a dry run changed. */
+export type PreviewedChange = {
+  /** How it changed. */
+  change: PathChange;
+  /** The difference as a unified diff. Absent for a directory, a link or a change of mode. */
+  diff?: string | null;
+  /** The path, from the session's working directory. */
+  path: string;
+  /** Why a difference is not shown. */
+  why?: string | null;
 };
 
 /** What an agent reads of a repository's own files. Its settings hold hooks, which run unasked and can answer permissions. */
@@ -2031,8 +2088,6 @@ export type Session = {
   name: string;
   /** The session that created it. */
   parent?: SessionId | null;
-  /** True while its agent has no process, which a decision starts again. Absent otherwise. */
-  parked?: boolean;
   /** What running chats have set aside, when a budget limits them. */
   reserved?: Reserved | null;
   /** What it and everything below it have spent. */
@@ -2145,8 +2200,6 @@ export type Standing = DecidedApproval | SpentAlready | Stream | string | string
 export type StopParams = {
   /** Whether the children end first (false: they go on, and the next server picks them up). */
   children?: boolean | null;
-  /** Whether children that wait for a decision are parked first, where that is safe (false). */
-  park?: boolean | null;
 };
 
 /** A result of `stop`. */
@@ -2499,6 +2552,7 @@ export type Methods = {
   "loopback.mode_set": { params: ModeSetParams; result: Done };
   "loopback.pending": { params: ApprovalPageParams; result: PendingApprovals };
   "loopback.permit": { params: PermitRequest; result: PermitAnswer };
+  "loopback.preview": { params: PreviewParams; result: Previewed };
   "loopback.respond": { params: RespondParams; result: Responded };
   "loopback.respond_many": { params: RespondManyParams; result: RespondOutcomes };
   "loopback.rule_add": { params: RuleAddParams; result: RuleAdded };

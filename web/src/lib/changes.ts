@@ -89,7 +89,7 @@ function alone(input: JsonObject, change: FileChange, notes: string[], now: File
 type Hunk = { before: string; after: string; from: [number, number] };
 
 /** The parts of a unified diff: what each takes away and puts there, with the lines around both and where they begin. */
-function hunksOf(diff: string): Hunk[] {
+export function hunksOf(diff: string): Hunk[] {
   const hunks: { before: string[]; after: string[]; from: [number, number] }[] = [];
   for (const line of diff.split("\n")) {
     const head = /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/.exec(line);

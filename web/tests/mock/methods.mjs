@@ -100,6 +100,18 @@ export function methods(world, { preview = false } = {}) {
         return { type: "ok", files: paths.map(known) };
       },
     ],
+    "loopback.preview": [
+      ["approval_id"],
+      (p) => {
+        const { command } = world.approvals.get(p.approval_id).input;
+        if (command.startsWith("impossible")) throw new Failure("invalid", "preview the command: this machine cannot make a dry run");
+        const changes = [
+          { path: "notes.txt", change: "modified", diff: "@@ -1,2 +1,2 @@\n same\n-old\n+new <b>text</b>\n" },
+          { path: "picture.png", change: "removed", why: "it is not text, or larger than 64 KiB" },
+        ];
+        return { type: "ok", end: { how: "exited", code: 3 }, changes, cut: false, stdout: `ran ${command}`, stderr: "", note: "a dry run: nothing is bound to it" };
+      },
+    ],
     "loopback.respond": [["approval_id", "approve", "message", "answers", "updated_input", "input_digest", "remember"], (p) => respond(world, p)],
     "loopback.respond_many": [
       ["approval_ids", "approve", "message"],
@@ -222,13 +234,13 @@ function statusOf(world, session, chat) {
 }
 
 function sessionView(world, session) {
-  const { chats, timeout, soFar, ...view } = session;
+  const { chats, timeout, soFar, confine, ...view } = session;
   void [timeout, soFar];
   const spent = { cost_usd: 0, turns: 0, input_tokens: 0, output_tokens: 0, wall_ms: 0 };
   for (const other of world.sessions.values()) {
     if (world.chain(other.id).includes(session.id)) for (const key of Object.keys(spent)) spent[key] += other.spent[key];
   }
-  return { ...view, spent, chat: chats.length - 1, status: statusOf(world, session, chats.at(-1)), head: null };
+  return { ...view, confine: { profile: confine }, spent, chat: chats.length - 1, status: statusOf(world, session, chats.at(-1)), head: null };
 }
 
 /** The last thing that was said in the newest chat, once that has ended. */

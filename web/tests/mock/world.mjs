@@ -61,7 +61,7 @@ export class World {
   /** Who hears live pieces of text. */
   hearers = new Set();
 
-  createSession({ name, working_dir, agent, parent, model, budget, can_spawn, metadata, created_at, loopback_timeout_secs }) {
+  createSession({ name, working_dir, agent, parent, model, budget, can_spawn, metadata, created_at, loopback_timeout_secs, confine }) {
     for (const other of this.sessions.values()) {
       if (other.name === name && other.parent === (parent ?? null)) throw new Failure("conflict", `a session named ${name} exists`);
     }
@@ -70,7 +70,7 @@ export class World {
     this.sessions.set(id, {
       id, name, working_dir, agent: agent ?? "claude_code", parent: parent ?? null, model: model ?? "claude-sonnet", channel: "control", loopback_enabled: true,
       can_spawn: can_spawn ?? false, budget: budget ?? null, spent: { cost_usd: 0, input_tokens: 0, output_tokens: 0, turns: 0, wall_ms: 0 }, metadata: metadata ?? {},
-      created_at: created, updated_at: created, timeout: loopback_timeout_secs ?? 300, chats: [],
+      created_at: created, updated_at: created, timeout: loopback_timeout_secs ?? 300, confine: confine ?? "none", chats: [],
     });
     return id;
   }
@@ -131,6 +131,7 @@ export class World {
       description: description ?? null, risk: riskOf(toolName, input), suggested_rules: suggested_rules ?? suggest(toolName, input), status: "pending", created_at: created_at ?? nowSecs(),
       expires_at: expires_at === undefined ? (session.timeout ? nowSecs() + session.timeout : null) : expires_at, escalated_to: escalated_to ?? null,
     };
+    if (toolName === "Bash" && session.confine !== "none") approval.preview = true;
     const question = questionOf(toolName, input);
     if (question) Object.assign(approval, { question, target: { kind: "question" }, suggested_rules: [] });
     const rule = question ? null : this.ruleFor(session.id, toolName, input);

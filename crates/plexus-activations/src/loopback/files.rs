@@ -1,8 +1,9 @@
 //! `files`: the files that a pending call would change, as they are now, so that whoever decides
-//! sees the difference and not only the new text.
+//! sees the difference and not only the new text. `preview`: what a pending command changes in a
+//! dry run.
 //!
-//! Only the operator may ask. Only plain text inside the session's own directories is read, after
-//! links are followed: the server must not show what the session itself has to ask for.
+//! Only the operator may ask for files. Only plain text inside the session's own directories is
+//! read, after links are followed: the server must not show what the session itself has to ask for.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -11,7 +12,10 @@ use std::path::{Component, Path, PathBuf};
 
 use plexus_core::{Call, CallError};
 use plexus_engine::session::SessionConfig;
-use plexus_wire::{FileContent, FileNow, FilesParams, FilesRead, ToolTarget};
+use plexus_wire::method::loopback as wire;
+use plexus_wire::{
+    FileContent, FileNow, FilesParams, FilesRead, PreviewParams, Previewed, ToolTarget,
+};
 use rustix::fs::OFlags;
 use serde_json::Value;
 
@@ -50,6 +54,22 @@ impl Loopback {
         let reading = tokio::task::spawn_blocking(move || look_at_all(paths, &config));
         let files = reading.await.map_err(|_| CallError::internal("read the files"))?;
         Ok(FilesRead { files })
+    }
+
+    /// Runs on the server that has the child: the files are there.
+    pub(super) async fn preview(
+        &self,
+        call: Call,
+        params: PreviewParams,
+    ) -> Result<Previewed, CallError> {
+        let record = self.approvals.reach(&call.caller, params.approval_id).await?;
+        let session = self.store.session(record.session).await?;
+        match self.neighbours.elsewhere(&session).await? {
+            Some(there) => {
+                self.neighbours.relay::<wire::Preview>(&there, call.caller, &params).await
+            }
+            None => self.previews.run(&call.caller, &record, &session).await,
+        }
     }
 }
 

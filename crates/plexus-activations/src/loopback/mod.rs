@@ -5,7 +5,8 @@
 //!   waits;
 //! - [`rules`], [`preview`], [`suggest`]: standing rules, what they would say of a call, and which
 //!   the decisions so far speak for;
-//! - [`files`]: what a call would change; [`handles`]: what the handles of all this stand for.
+//! - [`files`]: what a call would change, and what its command changes in a dry run; [`handles`]:
+//!   what the handles of all this stand for.
 
 mod files;
 mod handles;
@@ -32,6 +33,7 @@ use plexus_engine::audit::Refusals;
 use plexus_engine::identity::Identity;
 use plexus_engine::mcp::{PERMIT_SERVER, mcp_permit_server};
 use plexus_engine::node::Neighbours;
+use plexus_engine::preview::Previews;
 use plexus_engine::reading::long_poll::LongPoll;
 use plexus_engine::reading::news::SessionNews;
 use plexus_engine::reading::scopes::Scopes;
@@ -71,6 +73,7 @@ pub struct Loopback {
     address: Arc<Address>,
     agents: Agents,
     neighbours: Arc<Neighbours>,
+    previews: Arc<Previews>,
 }
 
 impl Loopback {
@@ -86,6 +89,7 @@ impl Loopback {
             address: Arc::clone(&engine.address),
             agents: engine.agents.clone(),
             neighbours: Arc::clone(&engine.neighbours),
+            previews: Arc::clone(&engine.previews),
         })
     }
 
@@ -410,6 +414,7 @@ impl Activation for Loopback {
             .streaming::<ApprovalPageParams, Waiting, _, _>("pending_changes", "Tells when the list of waiting permission requests has changed.", tells, with!(pending_changes))
             .serves::<wire::WaitForApproval, _, _>("Waits until a session asks for permission or, with after, its chat ends: the way to wait for your sessions. Returns the requests that wait, whole, and the sessions that ended with their last answer. Start with after 0 and hand back the after you got. It returns at once while a request waits; for one that somebody else must decide, use poll with wait_ms.", waits, with!(wait_for_approval))
             .serves::<wire::Files, _, _>("Shows the files that a permission request would change, as they are now. Reads only text inside the session's directories.", audits, with!(files))
+            .serves::<wire::Preview, _, _>("Runs the shell command of a permission request over a copy of the session's directory, within its wall and without a network, and shows what it changed. For whoever may allow it. It is information, bound to nothing: the real run may do otherwise.", waits, with!(preview))
             .serves::<wire::History, _, _>("Lists decisions, newest first: who decided what, when, and when it reached the child.", reads, with!(history))
             .serves::<wire::Audit, _, _>("Lists what must be told, newest first: refused attempts, breaches, messages that could not be sent.", audits, with!(audit))
             .serves::<wire::ModeSet, _, _>("Allows edits, or everything, for a session and for a while.", operators, with!(mode_set))

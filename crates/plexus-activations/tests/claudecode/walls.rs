@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use plexus_core::Caller;
 use plexus_engine::session::SessionConfig;
-use plexus_engine::wall::{NoWall, Offer, Site, Stage, WallNeeds, WallSettings, Walls};
-use plexus_wire::Confine;
+use plexus_engine::wall::{NoWall, Offer, Site, Stage, Trial, WallNeeds, WallSettings, Walls};
+use plexus_wire::{Confine, Previewed};
 use serde_json::json;
 
 use crate::common::World;
@@ -30,6 +30,10 @@ impl Walls for Promising {
 
     fn build(&self, _: &Site<'_>) -> Result<Stage, NoWall> {
         Err(NoWall("use Landlock: this kernel has none; next: Linux 6.7".into()))
+    }
+
+    fn preview(&self, _: &Trial) -> Result<Previewed, NoWall> {
+        Err(NoWall("not in this test".into()))
     }
 
     fn key(&self, _: &WallNeeds, _: &dyn Fn(&str) -> bool) -> String {

@@ -40,7 +40,13 @@ const DECIDED: List = List { method: "loopback.history", field: "decisions", id:
 impl Desk {
     /// Over a store in memory.
     pub(crate) async fn new() -> Self {
-        Self::over(Arc::new(MemoryStore::new()), Arc::new(tempfile::tempdir().unwrap())).await
+        Self::with(|_| {}).await
+    }
+
+    /// Over a store in memory, with other settings.
+    pub(crate) async fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        Self::over(Arc::new(MemoryStore::new()), folder, change).await
     }
 
     /// Over a file in `folder`, where an earlier desk may have been.
@@ -49,15 +55,20 @@ impl Desk {
             sync: Durability::Normal,
             ..SqliteOptions::new(folder.path().join("data"))
         };
-        Self::over(Arc::new(SqliteStore::open(&options).unwrap()), folder).await
+        Self::over(Arc::new(SqliteStore::open(&options).unwrap()), folder, |_| {}).await
     }
 
-    async fn over(store: Arc<dyn Store>, folder: Arc<TempDir>) -> Self {
+    async fn over(
+        store: Arc<dyn Store>,
+        folder: Arc<TempDir>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let nothing = || ProgramLine { program: "/nonexistent/agent".into(), leading: vec![] };
         std::fs::create_dir_all(folder.path().join("data")).unwrap();
         std::fs::create_dir_all(folder.path().join("work")).unwrap();
         let mut settings = Settings::new(folder.path().join("data"), nothing());
         settings.install(FIRST_AGENT, nothing());
+        change(&mut settings);
         let engine = Engine::new(
             Arc::clone(&store),
             settings,

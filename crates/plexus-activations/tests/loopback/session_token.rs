@@ -126,6 +126,7 @@ fn about(other: &Other) -> Vec<(String, Value)> {
         ("loopback.respond", json!({"approval_id": approval, "approve": false})),
         ("loopback.pending", json!({"session_id": id})),
         ("loopback.files", json!({"approval_id": approval})),
+        ("loopback.preview", json!({"approval_id": approval})),
         ("loopback.wait_for_approval", json!({"session_id": id, "wait_ms": 0})),
         ("loopback.history", json!({"session_id": id})),
         ("loopback.audit", json!({"session_id": id})),

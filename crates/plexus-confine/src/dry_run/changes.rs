@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::before::Before;
+
 /// The most bytes of a changed text that are kept, for each of before and after.
 const MAX_TEXT_BYTES: u64 = 64 * 1024;
 /// The attribute by which a directory of the upper layer hides what lies below it.
@@ -31,6 +33,8 @@ pub struct Change {
     pub path: PathBuf,
     /// How it changed.
     pub kind: ChangeKind,
+    /// Whether it is a plain file, or was one before it was removed.
+    pub is_file: bool,
     /// The text before, where it was a text of at most 64 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<String>,
@@ -39,10 +43,25 @@ pub struct Change {
     pub after: Option<String>,
 }
 
-/// Lists up to `most` changes of `upper` over `lower`, sorted by path, and whether there are more.
-pub(super) fn list(upper: &Path, lower: &Path, most: usize) -> io::Result<(Vec<Change>, bool)> {
-    let mut changes = Vec::new();
-    walk(upper, lower, Path::new(""), most, &mut changes)?;
+impl Change {
+    /// Returns the texts before and after, when nothing of either is missing.
+    #[must_use]
+    pub fn texts(&self) -> Option<(&str, &str)> {
+        let (before, after) = (self.before.as_deref(), self.after.as_deref());
+        match self.kind {
+            ChangeKind::Added => after.map(|after| ("", after)),
+            ChangeKind::Modified => before.zip(after),
+            ChangeKind::Removed => before.map(|before| (before, "")),
+        }
+    }
+}
+
+/// Lists up to `most` changes of `upper` over what was there before, sorted by path, and whether
+/// there are more.
+pub(super) fn list(upper: &Path, before: &Before, most: usize) -> io::Result<(Vec<Change>, bool)> {
+    let mut found = Found { upper, before, most, changes: Vec::new() };
+    found.walk(Path::new(""))?;
+    let mut changes = found.changes;
     changes.sort_by(|a, b| a.path.cmp(&b.path));
     let is_cut = changes.len() > most;
     changes.truncate(most);
@@ -69,47 +88,90 @@ pub(super) fn is_larger(dir: &Path, bytes: u64) -> bool {
     sum > bytes
 }
 
-fn walk(
-    upper: &Path,
-    lower: &Path,
-    below: &Path,
+/// The changes found so far.
+struct Found<'a> {
+    upper: &'a Path,
+    before: &'a Before,
     most: usize,
-    changes: &mut Vec<Change>,
-) -> io::Result<()> {
-    let dir = upper.join(below);
-    // A directory that was removed and made again: what it had is gone.
-    if is_opaque(&dir) {
-        for entry in fs::read_dir(lower.join(below)).into_iter().flatten().flatten() {
+    changes: Vec<Change>,
+}
+
+impl Found<'_> {
+    fn walk(&mut self, below: &Path) -> io::Result<()> {
+        let dir = self.upper.join(below);
+        // A directory that was removed and made again: what it had is gone.
+        if is_opaque(&dir) {
+            for name in self.before.names(below) {
+                let path = below.join(name);
+                if self.upper.join(&path).symlink_metadata().is_err() {
+                    self.removed(path);
+                }
+            }
+        }
+        let entries = match fs::read_dir(&dir) {
+            // The program may have closed its own directory; that it was made is listed.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            if self.changes.len() > self.most {
+                return Ok(());
+            }
+            let entry = entry?;
             let path = below.join(entry.file_name());
-            if upper.join(&path).symlink_metadata().is_err() {
-                changes.push(removed(lower, path));
+            let meta = entry.metadata()?;
+            let before = self.before.stat(&path);
+            // A character device of number 0 stands for a removal.
+            if meta.file_type().is_char_device() && meta.rdev() == 0 {
+                if before.is_some() {
+                    self.removed(path);
+                }
+            } else if meta.is_dir() {
+                let is_same = |b: &fs::Metadata| b.is_dir() && b.mode() == meta.mode();
+                if !before.as_ref().is_some_and(is_same) {
+                    self.changed(path.clone(), &meta, before.is_some());
+                }
+                self.walk(&path)?;
+            } else if !before.as_ref().is_some_and(|before| self.is_same(&path, before, &meta)) {
+                self.changed(path, &meta, before.is_some());
             }
         }
+        Ok(())
     }
-    for entry in fs::read_dir(&dir)? {
-        if changes.len() > most {
-            return Ok(());
-        }
-        let entry = entry?;
-        let path = below.join(entry.file_name());
-        let meta = entry.metadata()?;
-        let before = lower.join(&path).symlink_metadata().ok();
-        // A character device of number 0 stands for a removal.
-        if meta.file_type().is_char_device() && meta.rdev() == 0 {
-            if before.is_some() {
-                changes.push(removed(lower, path));
-            }
-        } else if meta.is_dir() {
-            let is_changed = before.as_ref().is_none_or(|b| !b.is_dir() || b.mode() != meta.mode());
-            if is_changed {
-                changes.push(change(upper, lower, path.clone(), before.is_some()));
-            }
-            walk(upper, lower, &path, most, changes)?;
-        } else if !is_same(&lower.join(&path), &entry.path())? {
-            changes.push(change(upper, lower, path, before.is_some()));
-        }
+
+    fn removed(&mut self, path: PathBuf) {
+        let is_file = self.before.stat(&path).is_some_and(|meta| meta.is_file());
+        let before = self.before.file(&path).ok().and_then(text);
+        self.changes.push(Change { path, kind: ChangeKind::Removed, is_file, before, after: None });
     }
-    Ok(())
+
+    fn changed(&mut self, path: PathBuf, now: &fs::Metadata, was_there: bool) {
+        let kind = if was_there { ChangeKind::Modified } else { ChangeKind::Added };
+        let before = self.before.file(&path).ok().and_then(text);
+        // A link is not followed: it would be read outside of the wall.
+        let after = now.is_file().then(|| fs::File::open(self.upper.join(&path)).ok());
+        let after = after.flatten().and_then(text);
+        self.changes.push(Change { path, kind, is_file: now.is_file(), before, after });
+    }
+
+    /// Whether two files have the same kind, mode and content: a copy alone is no change. What
+    /// cannot be read is taken for a change.
+    fn is_same(&self, path: &Path, old: &fs::Metadata, new: &fs::Metadata) -> bool {
+        let after = self.upper.join(path);
+        if old.mode() != new.mode() {
+            return false;
+        }
+        if new.is_symlink() {
+            let target = fs::read_link(&after).ok();
+            return target.is_some() && self.before.link(path) == target;
+        }
+        if !new.is_file() {
+            return true;
+        }
+        let files = self.before.file(path).ok().zip(fs::File::open(&after).ok());
+        old.len() == new.len()
+            && files.is_some_and(|(old, new)| has_same_bytes(old, new).unwrap_or(false))
+    }
 }
 
 fn is_opaque(dir: &Path) -> bool {
@@ -118,44 +180,20 @@ fn is_opaque(dir: &Path) -> bool {
         && value == *b"y"
 }
 
-fn removed(lower: &Path, path: PathBuf) -> Change {
-    let before = text(&lower.join(&path));
-    Change { path, kind: ChangeKind::Removed, before, after: None }
-}
-
-fn change(upper: &Path, lower: &Path, path: PathBuf, was_there: bool) -> Change {
-    let kind = if was_there { ChangeKind::Modified } else { ChangeKind::Added };
-    Change { kind, before: text(&lower.join(&path)), after: text(&upper.join(&path)), path }
-}
-
-/// The content of a small text file; a link is not followed.
-fn text(path: &Path) -> Option<String> {
-    let meta = path.symlink_metadata().ok()?;
+/// The content of a small text file.
+fn text(file: fs::File) -> Option<String> {
+    let meta = file.metadata().ok()?;
     if !meta.is_file() || meta.len() > MAX_TEXT_BYTES {
         return None;
     }
-    fs::read_to_string(path).ok().filter(|text| !text.contains('\0'))
+    let mut text = String::new();
+    file.take(MAX_TEXT_BYTES).read_to_string(&mut text).ok()?;
+    (!text.contains('\0')).then_some(text)
 }
 
-/// Whether two files have the same kind, mode and content: a copy alone is no change.
-fn is_same(before: &Path, after: &Path) -> io::Result<bool> {
-    let Ok(old) = before.symlink_metadata() else { return Ok(false) };
-    let new = after.symlink_metadata()?;
-    if old.mode() != new.mode() {
-        return Ok(false);
-    }
-    if new.is_symlink() {
-        return Ok(fs::read_link(before)? == fs::read_link(after)?);
-    }
-    if !new.is_file() {
-        return Ok(true);
-    }
-    if old.len() != new.len() {
-        return Ok(false);
-    }
-    let open =
-        |path| fs::File::open(path).map(|file| io::BufReader::with_capacity(64 * 1024, file));
-    let (mut one, mut two) = (open(before)?.bytes(), open(after)?.bytes());
+fn has_same_bytes(one: fs::File, two: fs::File) -> io::Result<bool> {
+    let buffered = |file| io::BufReader::with_capacity(64 * 1024, file).bytes();
+    let (mut one, mut two) = (buffered(one), buffered(two));
     loop {
         match (one.next().transpose()?, two.next().transpose()?) {
             (None, None) => return Ok(true),

@@ -3,12 +3,14 @@
 //! A preview, not a promise: no network, no other process to talk to, another time. Nothing may be
 //! decided by it alone. Needs the full tier.
 
+mod before;
 mod changes;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -16,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use changes::{Change, ChangeKind};
 
+use self::before::Before;
 use crate::machine::{CannotBuild, Machine, Tier};
 use crate::plan::{Plan, PlanError, plan};
 use crate::probe::{RunDir, StageProgram, cannot, check};
@@ -26,7 +29,7 @@ use crate::wall::{Doors, Profile, Wall};
 pub struct Limits {
     /// How long the program may run. It is killed then, with what it started.
     pub time: Duration,
-    /// How much it may write: more ends it.
+    /// How much it may write, temporary files included: more ends it.
     pub bytes: u64,
     /// How many changes are listed.
     pub changes: usize,
@@ -74,6 +77,25 @@ pub struct Preview {
     pub stderr: String,
 }
 
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'a> {
+    /// The program and its arguments.
+    pub words: &'a [OsString],
+    /// All of its variables. Without them it has those of this process.
+    pub env: Option<&'a BTreeMap<OsString, OsString>>,
+    /// Where it starts, below the working directory; without a place, in that.
+    pub start_in: Option<&'a Path>,
+}
+
+impl<'a> Program<'a> {
+    /// Runs these words in the working directory, with the variables of this process.
+    #[must_use]
+    pub fn of(words: &'a [OsString]) -> Self {
+        Self { words, env: None, start_in: None }
+    }
+}
+
 /// Why there is no preview.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -84,6 +106,16 @@ pub enum DryRunError {
     /// The wall could not be built.
     #[error("this machine cannot make a dry run: {0}")]
     Machine(#[from] CannotBuild),
+    /// It would start where nothing is copied.
+    #[error(
+        "start in {}: a dry run covers the working directory {}", start_in.display(), working_dir.display()
+    )]
+    Outside {
+        /// Where it would start.
+        start_in: PathBuf,
+        /// What is copied.
+        working_dir: PathBuf,
+    },
     /// The files of the dry run could not be made or read.
     #[error("{doing}: {source}")]
     Io {
@@ -108,7 +140,7 @@ pub fn run(
     stage: &StageProgram,
     machine: &Machine,
     wall: &Wall,
-    program: &[OsString],
+    program: &Program<'_>,
     limits: Limits,
 ) -> Result<Preview, DryRunError> {
     let fail = |doing| move |source| DryRunError::Io { doing, source };
@@ -116,13 +148,22 @@ pub fn run(
         return Err(why.clone().into());
     }
     let (name, arguments) = program
+        .words
         .split_first()
         .ok_or_else(|| fail("start the program")(io::ErrorKind::InvalidInput.into()))?;
     let dir = RunDir::new().map_err(fail("make a directory for the dry run"))?;
-    let planned = plan_over_copy(wall, machine, &dir)?;
+    let mut planned = plan_over_copy(wall, machine, &dir)?;
+    let working_dir = planned.working_dir.clone();
+    let before = Before::hold(&working_dir).map_err(fail("look at the working directory"))?;
+    if let Some(start_in) = program.start_in {
+        planned.working_dir = start_below(start_in, &working_dir)?;
+    }
     let file = dir.put(&planned).map_err(fail("write the plan of the dry run"))?;
-    let child = stage
-        .command(&file, name)
+    let mut command = stage.command(&file, name);
+    if let Some(env) = program.env {
+        command.env_clear().envs(env);
+    }
+    let child = command
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -133,13 +174,24 @@ pub fn run(
     // The stage names its layer by its own number.
     let upper = dir.path().join("overlay").join(child.id().to_string()).join("up");
     let (end, stdout, stderr) =
-        follow(child, &dir.path().join("overlay"), limits).map_err(fail("follow the dry run"))?;
+        follow(child, dir.path(), limits).map_err(fail("follow the dry run"))?;
     if end == End::Exited(i32::from(crate::EXIT_NOT_CONFINED)) && stderr.starts_with("confine: ") {
         return Err(cannot(&stderr).into());
     }
-    let (changes, is_cut) = changes::list(&upper, &planned.working_dir, limits.changes)
-        .map_err(fail("compare the files"))?;
+    let (changes, is_cut) =
+        changes::list(&upper, &before, limits.changes).map_err(fail("compare the files"))?;
     Ok(Preview { end, changes, is_cut, stdout, stderr })
+}
+
+fn start_below(start_in: &Path, working_dir: &Path) -> Result<PathBuf, DryRunError> {
+    let found = working_dir.join(start_in).canonicalize();
+    let found =
+        found.map_err(|source| DryRunError::Io { doing: "find where it starts", source })?;
+    if !found.starts_with(working_dir) {
+        let working_dir = working_dir.to_owned();
+        return Err(DryRunError::Outside { start_in: found, working_dir });
+    }
+    Ok(found)
 }
 
 fn plan_over_copy(wall: &Wall, machine: &Machine, dir: &RunDir) -> Result<Plan, PlanError> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use plexus_confine::RunDir;
-use plexus_confine::dry_run::{self, Change, ChangeKind, End, Limits, Preview};
+use plexus_confine::dry_run::{self, Change, ChangeKind, End, Limits, Preview, Program};
 
 use crate::Case;
 use crate::inside::Inside;
@@ -15,11 +15,14 @@ pub(crate) const CASES: &[(&str, Case)] = &[
     ("a_dry_run_ends_when_its_time_is_over", out_of_time),
     ("a_dry_run_ends_when_it_writes_too_much", too_large),
     ("a_dry_run_has_no_network_and_leaves_no_process", alone),
+    ("a_dry_run_shows_nothing_that_its_wall_hides", hidden),
+    ("a_dry_run_starts_where_it_is_told_with_the_variables_it_is_given", told),
 ];
 
 fn dry(inside: &Inside, script: &str, limits: Limits) -> Result<Preview> {
     let run_dir = RunDir::new()?;
     let program = ["sh", "-euc", script].map(OsString::from);
+    let program = Program::of(&program);
     Ok(dry_run::run(&inside.stage, &inside.machine, &inside.wall(&run_dir), &program, limits)?)
 }
 
@@ -36,6 +39,7 @@ fn differences(inside: &Inside) -> Result<()> {
     let change = |path: &str, kind, before: Option<&str>, after: Option<&str>| Change {
         path: path.into(),
         kind,
+        is_file: path != "made",
         before: before.map(str::to_owned),
         after: after.map(str::to_owned),
     };
@@ -84,5 +88,41 @@ fn alone(inside: &Inside) -> Result<()> {
     let script = "(setsid sleep 3600 &); ls /sys/class/net >/dev/null; cat /proc/net/route | wc -l";
     let preview = dry(inside, script, Limits::default())?;
     ensure!(preview.end == End::Exited(0) && preview.stdout == "1\n", "{preview:?}");
+    Ok(())
+}
+
+/// The program puts directories where links were: what the links lead to is no earlier text.
+fn hidden(inside: &Inside) -> Result<()> {
+    let (project, secret) = (inside.project(), inside.dir.path().join("secret"));
+    std::fs::create_dir(&secret)?;
+    std::fs::write(secret.join("token"), "hidden")?;
+    std::os::unix::fs::symlink(&secret, project.join("link"))?;
+    std::os::unix::fs::symlink(secret.join("token"), project.join("file"))?;
+    let script = "rm link file; mkdir link; echo x > link/token; echo y > file; \
+                  mkdir closed; chmod 000 closed";
+    let preview = dry(inside, script, Limits::default())?;
+    let all = serde_json::to_string(&preview)?;
+    ensure!(preview.end == End::Exited(0) && !all.contains("hidden"), "{preview:#?}");
+    let paths: Vec<_> = preview.changes.iter().map(|it| it.path.to_string_lossy()).collect();
+    ensure!(paths == ["closed", "file", "link", "link/token"], "{paths:?}");
+    Ok(())
+}
+
+fn told(inside: &Inside) -> Result<()> {
+    let run_dir = RunDir::new()?;
+    std::fs::create_dir_all(inside.project().join("below"))?;
+    let env = [("PATH", std::env::var("PATH")?), ("ONLY", "this".to_owned())];
+    let env = env.map(|(name, value)| (OsString::from(name), OsString::from(value))).into();
+    let words = ["sh", "-c", "echo $ONLY $HOME > made"].map(OsString::from);
+    let run = |start_in: &std::path::Path| {
+        let program = Program { words: &words, env: Some(&env), start_in: Some(start_in) };
+        let wall = inside.wall(&run_dir);
+        dry_run::run(&inside.stage, &inside.machine, &wall, &program, Limits::default())
+    };
+    let preview = run("below".as_ref())?;
+    let made = preview.changes.iter().find(|it| it.path.ends_with("below/made"));
+    ensure!(made.is_some_and(|it| it.after.as_deref() == Some("this\n")), "{preview:#?}");
+    let refused = run(inside.dir.path()).err().map(|error| error.to_string());
+    ensure!(refused.is_some_and(|why| why.contains("covers the working directory")));
     Ok(())
 }

@@ -119,24 +119,7 @@ impl Approvals {
         let effective = acceptable(updated.as_ref().unwrap_or(&record.input))?;
         let tool = self.views.tools.read(&config, &record.tool_name, &effective);
         let deed = Deed { asker: record.session, asker_config: &config, tool: &tool };
-        if matches!(caller, Caller::Session(_)) && !self.is_judged_here(record).await? {
-            // Where a path leads decides what a session may allow, and this server cannot see the
-            // files of that machine.
-            return Err(CallError::forbidden(format_args!(
-                "allow {}: its agent runs on another server",
-                record.tool_name
-            ))
-            .with_hint("answer through that server, or deny it, or leave it: it goes up to your own parent"));
-        }
-        if let Caller::Session(decider) = caller
-            && !self.authority.may_allow(*decider, &deed).await?
-        {
-            return Err(CallError::forbidden(format_args!(
-                "allow {}: your creator did not list it for you",
-                record.tool_name
-            ))
-            .with_hint("deny it, or leave it: it goes up to your own parent"));
-        }
+        self.check_allow(caller, record, &deed).await?;
         if updated.is_some() {
             // What was edited is another call: a rule that forbids it forbids it here too.
             let judgement = self.judge(&session, &config, &tool).await?;
@@ -149,6 +132,40 @@ impl Approvals {
             }
         }
         Ok(Verdict::Allow { updated_input: updated })
+    }
+
+    /// Checks that an allow of `caller`, who reaches this approval, counts for what it is about.
+    ///
+    /// # Errors
+    /// `forbidden` when it does not.
+    pub(crate) async fn check_allow(
+        &self,
+        caller: &Caller,
+        record: &ApprovalRecord,
+        deed: &Deed<'_>,
+    ) -> Result<(), CallError> {
+        let decider = match caller {
+            Caller::Operator => return Ok(()),
+            Caller::Session(decider) => *decider,
+            Caller::Child(_) => return Err(CallError::forbidden("decide: a child may only ask")),
+        };
+        if !self.is_judged_here(record).await? {
+            // Where a path leads decides what a session may allow, and this server cannot see the
+            // files of that machine.
+            return Err(CallError::forbidden(format_args!(
+                "allow {}: its agent runs on another server",
+                record.tool_name
+            ))
+            .with_hint("answer through that server, or deny it, or leave it: it goes up to your own parent"));
+        }
+        if !self.authority.may_allow(decider, deed).await? {
+            return Err(CallError::forbidden(format_args!(
+                "allow {}: your creator did not list it for you",
+                record.tool_name
+            ))
+            .with_hint("deny it, or leave it: it goes up to your own parent"));
+        }
+        Ok(())
     }
 
     /// Decides by deadline, or because the question went away. Somebody else being first is fine.

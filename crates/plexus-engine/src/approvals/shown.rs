@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use plexus_rules as rules;
 use plexus_store::{ApprovalRecord, JsonText, Parking, SessionRecord, StoreError};
-use plexus_wire::{Approval, DecidedApproval, Question, Risk, Said, ToolTarget};
+use plexus_wire::{Approval, Confine, DecidedApproval, Question, Risk, Said, ToolTarget};
 use serde_json::Value;
 
 use crate::agents::Agents;
@@ -26,6 +26,8 @@ pub(crate) struct Effect {
     pub(crate) target: Option<Said<ToolTarget>>,
     pub(crate) risk: Option<Said<Risk>>,
     pub(crate) question: Option<Said<Question>>,
+    /// Whether it can be tried over a copy.
+    pub(crate) preview: bool,
 }
 
 impl ApprovalViews {
@@ -42,7 +44,7 @@ impl ApprovalViews {
         record: &ApprovalRecord,
         session: &SessionRecord,
     ) -> Result<Approval, StoreError> {
-        let Effect { target, risk, question } =
+        let Effect { target, risk, question, preview } =
             self.effect(session, &record.tool_name, &record.input)?;
         Ok(Approval {
             id: record.id,
@@ -57,6 +59,7 @@ impl ApprovalViews {
             target,
             risk,
             question,
+            preview,
             suggested_rules: record.suggestions.read()?,
             status: record.status.into(),
             created_at: record.created_at.into(),
@@ -79,7 +82,9 @@ impl ApprovalViews {
         let call = self.tools.read(&config, tool_name, &input);
         let risk = rules::assess(&call, &input, Some(&config.working_dir));
         let question = self.tools.question(&config, tool_name, &input).map(Into::into);
-        Ok(Effect { target: Some(call.target.into()), risk: Some(risk.into()), question })
+        let preview =
+            config.confine != Confine::None && matches!(call.target, ToolTarget::Shell { .. });
+        Ok(Effect { target: Some(call.target.into()), risk: Some(risk.into()), question, preview })
     }
 
     /// An approval of a session as `history` shows it: with the question and its answers.

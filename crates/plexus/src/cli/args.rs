@@ -65,6 +65,16 @@ pub enum Command {
         #[command(flatten)]
         json: Json,
     },
+    /// Run a shell command that waits over a copy, within its wall and without a network, and show
+    /// what it changes. It decides nothing.
+    Preview {
+        /// The approval: its id, or the beginning of it.
+        #[arg(value_name = "ID")]
+        approval: String,
+        /// How it is printed.
+        #[command(flatten)]
+        json: Json,
+    },
     /// Allow a call that waits.
     Approve(Approve),
     /// Deny a call that waits.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, ValueEnum};
-use plexus_confine::dry_run::{self, ChangeKind, End, Preview};
+use plexus_confine::dry_run;
 use plexus_confine::egress::{
     Bounds, Egress, EgressOptions, HostPattern, ListedHosts, UpstreamProxy,
 };
@@ -17,7 +17,10 @@ use plexus_confine::guard::Watch;
 use plexus_confine::{EXIT_NOT_CONFINED, Machine, Plan, RunDir, StageProgram, Tier, Wall, plan};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{complain, could_not, exit, sanitize, screen};
+use super::render::Extent;
+use super::screen::Screen;
+use super::{complain, could_not, exit, preview, screen};
+use crate::wall::preview::shown;
 
 /// `plexus confine`.
 #[derive(Args, Debug)]
@@ -155,13 +158,17 @@ impl Run {
 
     fn dry_run(self) -> Result<u8> {
         let limits = dry_run::Limits::default();
-        let program = &self.arguments.program;
-        match dry_run::run(&self.stage, &self.machine, &self.wall, program, limits) {
+        let program = dry_run::Program::of(&self.arguments.program);
+        match dry_run::run(&self.stage, &self.machine, &self.wall, &program, limits) {
             Ok(preview) if self.arguments.json => {
                 screen::line(&serde_json::to_string_pretty(&preview)?)?;
                 Ok(exit::OK)
             }
-            Ok(preview) => show(&preview).map(|()| exit::OK),
+            Ok(ran) => {
+                let shown = preview::lines(&shown(ran), Extent::Whole, Screen::stdout());
+                shown.iter().try_for_each(|line| screen::line(line))?;
+                Ok(exit::OK)
+            }
             Err(error) => {
                 complain(&format!("plexus: {:#}", could_not_build(error)));
                 Ok(EXIT_NOT_CONFINED)
@@ -236,37 +243,4 @@ async fn wait(child: &mut tokio::process::Child) -> Result<u8> {
     };
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default());
     Ok(u8::try_from(code).unwrap_or(exit::FAILED))
-}
-
-fn show(preview: &Preview) -> Result<()> {
-    for change in &preview.changes {
-        let sign = match change.kind {
-            ChangeKind::Added => 'A',
-            ChangeKind::Modified => 'M',
-            ChangeKind::Removed => 'D',
-        };
-        screen::line(&format!("{sign} {}", sanitize::text(&change.path.to_string_lossy())))?;
-        let (before, after) = (change.before.as_deref(), change.after.as_deref());
-        if before.is_some() || after.is_some() {
-            let diff = similar::TextDiff::from_lines(
-                before.unwrap_or_default(),
-                after.unwrap_or_default(),
-            );
-            for line in diff.unified_diff().to_string().lines() {
-                screen::line(&format!("  {}", sanitize::text(line)))?;
-            }
-        }
-    }
-    let more = if preview.is_cut { ", and more that are not listed" } else { "" };
-    let end = match preview.end {
-        End::Exited(code) => format!("exit code {code}"),
-        End::Killed(signal) => format!("ended by signal {signal}"),
-        End::OutOfTime => "ended because it took too long".to_owned(),
-        End::TooLarge => "ended because it wrote too much".to_owned(),
-    };
-    screen::line(&format!(
-        "{} changes{more}, {end}. A dry run has no network and is no promise",
-        preview.changes.len()
-    ))?;
-    Ok(())
 }

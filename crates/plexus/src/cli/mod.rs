@@ -6,7 +6,7 @@
 //! - [`mod@run`]: `run` and `attach`, the main job for a person.
 //! - [`find`]: sessions and approvals as a person names them.
 //! - [`asked`]: questions of an agent to its user.
-//! - [`sessions`], [`approvals`], [`manage`]: what there is, what waits, and the server itself.
+//! - [`sessions`], [`approvals`], [`preview`], [`manage`]: what there is, what waits, what it would change, and the server itself.
 //! - [`confine`]: runs any program inside a wall.
 //! - [`doctor`], [`demo`], [`manual`]: help to get going.
 //! - [`render`], [`screen`], [`sanitize`]: tool calls as a person reads them, colours and widths, and text made safe to show.
@@ -21,6 +21,7 @@ pub(crate) mod find;
 mod manage;
 mod manual;
 mod parents;
+pub(crate) mod preview;
 mod render;
 pub(crate) mod run;
 pub mod sanitize;
@@ -90,6 +91,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Pending { session, json } => {
             approvals::pending(global, session.as_deref(), json.json).await
         }
+        Command::Preview { approval, json } => preview::preview(global, &approval, json.json).await,
         Command::Approve(approve) => approvals::approve(global, &approve).await,
         Command::Deny(deny) => approvals::deny(global, &deny).await,
         Command::Review { session } => run::review(global, session.as_deref()).await,

@@ -185,8 +185,8 @@ fn changed(change: &FileChange, input: &Value, extent: Extent, screen: Screen) -
     std::iter::once(header(path, note, screen)).chain(shown).collect()
 }
 
-/// Shows a unified diff as its agent wrote it.
-fn unified(diff: &str, extent: Extent, screen: Screen) -> Vec<String> {
+/// Shows a unified diff as it was written.
+pub(crate) fn unified(diff: &str, extent: Extent, screen: Screen) -> Vec<String> {
     let tone = |line: &str| match line.as_bytes().first() {
         Some(b'-') => Tone::Bad,
         Some(b'+') => Tone::Good,

@@ -2,11 +2,13 @@
 //!
 //! In reading order: this file chooses what a wall lets through and writes its files; [`config_dir`]
 //! makes the directory in which a confined agent keeps its configuration; [`egress`] is the process
-//! that is all of the agent's network, and [`guard`] stands beside it.
+//! that is all of the agent's network, and [`guard`] stands beside it; [`preview`] shows what a dry
+//! run changed.
 
 mod config_dir;
 pub(crate) mod egress;
 mod guard;
+pub(crate) mod preview;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -16,12 +18,15 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use plexus_confine::egress::{ApiKey, HostPattern};
-use plexus_confine::{Doors, Machine, Plan, Profile, StageProgram, Tier, Wall, plan};
+use plexus_confine::{Doors, Machine, Plan, Profile, StageProgram, Tier, Wall, dry_run, plan};
 use plexus_engine::session::SessionConfig;
-use plexus_engine::wall::{ModelDoor, NoWall, Offer, Site, Stage, WallNeeds, Walls};
-use plexus_wire::Confine;
+use plexus_engine::wall::{ModelDoor, NoWall, Offer, Site, Stage, Trial, WallNeeds, Walls};
+use plexus_wire::{Confine, Previewed};
 
 use self::egress::{EgressFile, ModelFile};
+
+/// The shell that reads a command in a dry run, as agents use it.
+const SHELL: &str = "bash";
 
 /// Builds walls with the mechanisms of this machine.
 #[derive(Debug)]
@@ -62,12 +67,6 @@ impl MachineWalls {
         self.machine().choose(self.wanted).map_err(no_wall)
     }
 
-    /// What every run of a session may read and write, without what is its agent's own.
-    fn wall_of(&self, config: &SessionConfig, temp_dir: &Path) -> Result<Wall, NoWall> {
-        let mut wall = Wall::new(profile_of(config.confine)?, &config.working_dir, temp_dir);
-        wall.tier = Some(self.tier()?);
-        wall.home = config.home();
-        wall.write.clone_from(&config.add_dirs);
     /// The tier for an agent that must be able to work within it.
     fn tier_for(&self, needs: &WallNeeds) -> Result<Tier, NoWall> {
         match self.tier()? {
@@ -80,6 +79,7 @@ impl MachineWalls {
             tier => Ok(tier),
         }
     }
+
     /// What every run of a session may read and write, without what is its agent's own.
     fn wall_of(&self, config: &SessionConfig, temp_dir: &Path) -> Result<Wall, NoWall> {
         check_read(&self.read)?;
@@ -87,7 +87,6 @@ impl MachineWalls {
         wall.tier = Some(self.tier()?);
         wall.home = config.home();
         wall.write.clone_from(&config.add_dirs);
-
         wall.read.clone_from(&self.read);
         Ok(wall)
     }
@@ -234,6 +233,20 @@ impl Walls for MachineWalls {
         Ok(Stage { program: self.stage.program.clone(), args, env })
     }
 
+    fn preview(&self, trial: &Trial) -> Result<Previewed, NoWall> {
+        let wall = self.wall_of(&trial.config, &self.data_dir)?;
+        // For its check that the wall does not open the server's own files.
+        self.plan(&wall)?;
+        let words = [SHELL, "-c", &trial.command].map(OsString::from);
+        let program = dry_run::Program {
+            words: &words,
+            env: Some(&trial.env),
+            start_in: trial.start_in.as_deref(),
+        };
+        let ran = dry_run::run(&self.stage, self.machine(), &wall, &program, preview::LIMITS);
+        ran.map(preview::shown).map_err(no_wall)
+    }
+
     fn key(&self, needs: &WallNeeds, has: &dyn Fn(&str) -> bool) -> String {
         let outside = |model: &ModelDoor| model.keys.iter().any(|name| has(name));
         let words = if needs.model.as_ref().is_some_and(outside) {
@@ -259,19 +272,6 @@ impl MachineWalls {
     }
 }
 
-fn no_wall(error: impl std::fmt::Display) -> NoWall {
-    NoWall(error.to_string())
-}
-
-fn at(path: &Path, error: &dyn std::fmt::Display) -> NoWall {
-    NoWall(format!("{}: {error}", path.display()))
-}
-
-fn profile_of(profile: Confine) -> Result<Profile, NoWall> {
-    match profile {
-        Confine::None => Err(NoWall("the profile none builds no wall".into())),
-        Confine::Workspace => Ok(Profile::Workspace),
-        Confine::Strict => Ok(Profile::Strict),
 /// Checks that what the operator lets every wall read is there. A wall without it would be another
 /// one than was configured.
 pub(crate) fn check_read(read: &[PathBuf]) -> Result<(), NoWall> {
@@ -285,6 +285,19 @@ pub(crate) fn check_read(read: &[PathBuf]) -> Result<(), NoWall> {
     }
 }
 
+fn no_wall(error: impl std::fmt::Display) -> NoWall {
+    NoWall(error.to_string())
+}
+
+fn at(path: &Path, error: &dyn std::fmt::Display) -> NoWall {
+    NoWall(format!("{}: {error}", path.display()))
+}
+
+fn profile_of(profile: Confine) -> Result<Profile, NoWall> {
+    match profile {
+        Confine::None => Err(NoWall("the profile none builds no wall".into())),
+        Confine::Workspace => Ok(Profile::Workspace),
+        Confine::Strict => Ok(Profile::Strict),
     }
 }
 

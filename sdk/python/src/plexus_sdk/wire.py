@@ -85,8 +85,9 @@ class Approval(TypedDict):
     """The tool's input."""
     input_digest: str
     """The digest of that input: hand it back with the answer."""
-    parked: NotRequired[bool]
-    """True while the agent has no process, which a decision starts again. Absent otherwise."""
+    preview: NotRequired[bool]
+    """Whether `loopback.preview` can try it over a copy: a shell command of a session with a
+    wall."""
     question: NotRequired[Question | None]
     """What the agent asks its user, when the call is a question."""
     risk: NotRequired[Risk | None]
@@ -1264,8 +1265,6 @@ class KnownThingSession(TypedDict):
     """Its name."""
     parent: NotRequired[SessionId | None]
     """The session that created it."""
-    parked: NotRequired[bool]
-    """True while its agent has no process, which a decision starts again. Absent otherwise."""
     reserved: NotRequired[Reserved | None]
     """What running chats have set aside, when a budget limits them."""
     spent: Spent
@@ -1788,6 +1787,65 @@ class Position(TypedDict):
     """The tree."""
 
 
+class PreviewEndExited(TypedDict):
+    """The command ended."""
+    code: int
+    """Its exit code."""
+    how: Literal['exited']
+
+
+class PreviewEndKilled(TypedDict):
+    """A signal ended it."""
+    how: Literal['killed']
+    signal: int
+    """The signal's number."""
+
+
+class PreviewEndOutOfTime(TypedDict):
+    """It took too long and was killed. What it had changed by then is listed."""
+    how: Literal['out_of_time']
+
+
+class PreviewEndTooLarge(TypedDict):
+    """It wrote too much and was killed. What it had changed by then is listed."""
+    how: Literal['too_large']
+
+
+class PreviewParams(TypedDict):
+    """Parameters of `preview`."""
+    approval_id: ApprovalId
+    """The approval whose command is run over a copy."""
+
+
+class Previewed(TypedDict):
+    """A result of `preview`."""
+    type: Literal['ok']
+    changes: list[PreviewedChange]
+    """What it changed below the session's working directory, sorted by path."""
+    cut: bool
+    """Whether there were more changes than are listed."""
+    end: PreviewEnd
+    """How the dry run ended."""
+    note: str
+    """What a dry run is worth: it is information, and bound to nothing."""
+    stderr: str
+    """The beginning of its errors."""
+    stdout: str
+    """The beginning of its output."""
+
+
+class PreviewedChange(TypedDict):
+    """One path that a dry run changed."""
+    change: PathChange
+    """How it changed."""
+    diff: NotRequired[str | None]
+    """The difference as a unified diff. Absent for a directory, a link or a change of mode."""
+    path: str
+    """The path, from the session's working directory."""
+    why: NotRequired[str | None]
+    """Why a difference is not shown."""
+
+
 class PromptMessage(TypedDict):
     """The prompt of a chat, and how the chat stands."""
     chat: int
@@ -2305,8 +2363,6 @@ class Session(TypedDict):
     """Its name."""
     parent: NotRequired[SessionId | None]
     """The session that created it."""
-    parked: NotRequired[bool]
-    """True while its agent has no process, which a decision starts again. Absent otherwise."""
     reserved: NotRequired[Reserved | None]
     """What running chats have set aside, when a budget limits them."""
     spent: Spent
@@ -2407,8 +2463,6 @@ class StopParams(TypedDict):
     """Parameters of `stop`."""
     children: NotRequired[bool | None]
     """Whether the children end first (false: they go on, and the next server picks them up)."""
-    park: NotRequired[bool | None]
-    """Whether children that wait for a decision are parked first, where that is safe (false)."""
 
 
 class Stopping(TypedDict):
@@ -2891,6 +2945,10 @@ Owner: TypeAlias = Literal['operator'] | OwnerSession
 store."""
 
 
+PathChange: TypeAlias = Literal['added'] | Literal['modified'] | Literal['removed']
+"""How a path changed."""
+
+
 PendingApprovals: TypeAlias = PendingApprovalsOk | PendingApprovalsTimeout
 """A result of `pending` and `wait_for_approval`."""
 
@@ -2902,6 +2960,15 @@ PermitAnswer: TypeAlias = PermitAnswerAllow | PermitAnswerDeny
 PluginId: TypeAlias = str
 """Identifies an activation: a UUIDv5 of its path and major version, so that it is the same in every
 process and no other activation of the server has it."""
+
+
+PreviewEnd: TypeAlias = (
+    PreviewEndExited
+    | PreviewEndKilled
+    | PreviewEndOutOfTime
+    | PreviewEndTooLarge
+)
+"""How a dry run ended."""
 
 
 ProjectSettings: TypeAlias = Literal['ignore'] | Literal['instructions'] | Literal['trust']

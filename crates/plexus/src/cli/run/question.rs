@@ -47,6 +47,8 @@ pub(super) enum Move {
     Edit(Editing),
     /// Let the person page through this, and ask on.
     View(Vec<String>),
+    /// Try the command over a copy, show what it changes, and ask on.
+    Preview,
 }
 
 /// What the editor is opened on.
@@ -155,9 +157,13 @@ impl Question {
             Step::Reason if self.approval.question.is_some() && wide => {
                 "  what should be different? (the agent reads it) > ".into()
             }
+            Step::Choose if wide && self.approval.preview => {
+                "  allow? [y]es once  [n]o  [p]review  [e]dit  [a]lways  [v]iew all  [?] > ".into()
+            }
             Step::Choose if wide => {
                 "  allow? [y]es once  [n]o  [e]dit  [a]lways  [v]iew all  [?] > ".into()
             }
+            Step::Choose if self.approval.preview => "  y/n/p/e/a/v/? > ".into(),
             Step::Choose => "  y/n/e/a/v/? > ".into(),
             Step::Reason if wide => "  why not? (the agent reads it) > ".into(),
             Step::Reason => "  why not? > ".into(),
@@ -265,6 +271,10 @@ impl Question {
             "?" | "h" | "help" => Move::Ask(help()),
             "s" | "show" => Move::Ask(self.shown(Extent::Short, screen)),
             "v" | "view" => Move::View(self.whole(screen)),
+            "p" | "preview" if self.approval.preview => Move::Preview,
+            "p" | "preview" => Move::Ask(vec![
+                "  only a shell command of a session with a wall can be tried".into(),
+            ]),
             _ => Move::Ask(vec!["  y, n, e, a, v or ?".into()]),
         }
     }
@@ -417,6 +427,7 @@ fn help() -> Vec<String> {
         "  e  edit what would run in $EDITOR, see the difference, then allow it",
         "  E  the same with the whole input, as JSON",
         "  a  allow it and remember a rule for calls like it",
+        "  p  try a shell command over a copy, and see what it changes; it decides nothing",
         "  s  show the call again",
         "  v  view all of it, in $PAGER when it is long",
         "  d  leave it waiting and go",
@@ -507,6 +518,18 @@ mod tests {
                 ..Remember::new(RuleScope::All)
             })
         );
+    }
+
+    #[test]
+    fn a_command_is_tried_over_a_copy_only_where_that_can_be_done() {
+        let mut asked = question();
+        assert!(!asked.prompt(SCREEN()).contains("[p]review"));
+        let Move::Ask(lines) = asked.take("p", SCREEN()) else { panic!("it was tried") };
+        assert!(lines[0].contains("a session with a wall"), "{lines:?}");
+        asked.approval.preview = true;
+        assert!(asked.prompt(SCREEN()).contains("[p]review"));
+        assert_eq!(asked.take("p", SCREEN()), Move::Preview);
+        assert!(decided(&mut asked, &["y"]).approve, "the preview has not ended the question");
     }
 
     fn asked_for(question: &Value) -> Question {

@@ -14,7 +14,7 @@ use crate::cli::args::Global;
 use crate::cli::render::Extent;
 use crate::cli::screen::Screen;
 use crate::cli::server::{self, failed};
-use crate::cli::{exit, find, sanitize};
+use crate::cli::{exit, find, preview, sanitize};
 
 /// Whether the review goes on.
 enum Next {
@@ -93,6 +93,11 @@ impl Review {
                         lines.iter().try_for_each(|line| self.view.line(line))?;
                     }
                     Move::Ask(Vec::new())
+                }
+                Move::Preview => {
+                    self.view.remark(preview::TRYING)?;
+                    let tried = preview::tried(&self.client, &question.approval, self.screen);
+                    Move::View(tried.await)
                 }
                 Move::Edit(editing) => match editor::edit(&editing.text, editing.ending).await {
                     Ok(text) => question.edited(&editing, &text, self.screen),

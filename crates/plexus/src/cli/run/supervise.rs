@@ -19,7 +19,7 @@ use super::{code_of, editor, pager};
 use crate::cli::render::Extent;
 use crate::cli::screen::{self, Screen, now_ms};
 use crate::cli::server::failed;
-use crate::cli::{exit, sanitize};
+use crate::cli::{exit, preview, sanitize};
 
 /// Rings the terminal: a question needs somebody who may look elsewhere.
 const BELL: &str = "\u{7}";
@@ -285,6 +285,11 @@ impl Supervision {
                     lines.iter().try_for_each(|line| self.view.line(line))?;
                 }
                 self.put_question(question)
+            }
+            Move::Preview => {
+                self.view.remark(preview::TRYING)?;
+                let lines = preview::tried(&self.client, &question.approval, self.screen).await;
+                Box::pin(self.make(question, Move::View(lines))).await
             }
             Move::Edit(editing) => {
                 let moved = match editor::edit(&editing.text, editing.ending).await {
