@@ -13,6 +13,9 @@ use testkit::server::{ServerOptions, TestServer};
 use testkit::wait::{PATIENCE, eventually_async};
 use testkit::{real_acp, real_codex};
 
+use crate::cases::{check_projects, put_projects};
+use crate::network::{elsewhere, fetch, remembered};
+
 /// Where the stand-ins for models listen: an address that agents reach through their proxy.
 const MODEL_HOST: &str = "127.0.0.2";
 
@@ -65,28 +68,39 @@ impl Site {
         "cat \"$(cat where)/operator.token\" || echo closed; echo made > made".to_owned()
     }
 
-    /// Prompts the agent, allows whatever it asks, and waits for the end.
+    /// Prompts the agent, allows whatever it asks, and waits for the end. Returns the tools.
     async fn chat(&self, prompt: &str) -> Result<Vec<String>> {
-        let params = json!({"session_id": self.session, "prompt": prompt});
+        let asked = self.chat_in(&self.session, prompt, allowed).await?;
+        let tool = |open: &Value| open["tool_name"].as_str().unwrap_or_default().to_owned();
+        Ok(asked.iter().map(tool).collect())
+    }
+
+    /// Prompts the agent of a session, answers whatever it asks, and waits for the end. Returns the
+    /// questions.
+    async fn chat_in(
+        &self,
+        session: &str,
+        prompt: &str,
+        answer: impl Fn(&Value) -> Value,
+    ) -> Result<Vec<Value>> {
+        let params = json!({"session_id": session, "prompt": prompt});
         self.server.call("agents.chat_async", params).await?;
         let mut asked = Vec::new();
+        let params = json!({"session_id": session, "from_seq": 0, "limit": 1000});
         let step = async || {
             let open = self.server.call("loopback.pending", json!({})).await.ok()?;
             if let Some(open) = open["approvals"].as_array()?.first() {
                 return Some(Some(open.clone()));
             }
-            let params = json!({"session_id": self.session, "from_seq": 0, "limit": 1000});
-            let page = self.server.call("agents.poll", params).await.ok()?;
+            let page = self.server.call("agents.poll", params.clone()).await.ok()?;
             let status = page["status"].as_str()?;
             (!["running", "awaiting_permission"].contains(&status)).then_some(None)
         };
         while let Some(open) = eventually_async("a question or the end", PATIENCE, step).await {
-            asked.push(open["tool_name"].as_str().unwrap_or_default().to_owned());
-            let answer = json!({"approval_id": open["id"], "approve": true, "input_digest": open["input_digest"]});
-            self.server.call("loopback.respond", answer).await?;
+            self.server.call("loopback.respond", answer(&open)).await?;
+            asked.push(open);
         }
-        let params = json!({"session_id": self.session, "from_seq": 0, "limit": 1000});
-        let page = self.server.call("agents.poll", params).await?;
+        let page = self.server.call("agents.poll", params.clone()).await?;
         ensure!(page["status"] == "complete", "{page:#}\n{}", self.server.log());
         Ok(asked)
     }
@@ -104,6 +118,11 @@ impl Site {
         let shown = self.server.call("agents.get", json!({"session_id": self.session})).await?;
         Ok(shown["session"]["confine"].clone())
     }
+}
+
+/// Allows what is asked.
+fn allowed(open: &Value) -> Value {
+    json!({"approval_id": open["id"], "approve": true, "input_digest": open["input_digest"]})
 }
 
 async fn codex(
@@ -125,16 +144,57 @@ async fn codex(
 
 pub(crate) async fn codex_works_and_reads_no_token(cli: PathBuf, tier: &str) -> Result<()> {
     use responses_api::Step;
-    let (site, api, _sandbox) = codex(&cli, tier, json!({"supervise": "all"})).await?;
+    let (site, api, sandbox) = codex(&cli, tier, json!({"supervise": "all"})).await?;
     let steps = [Step::shell(&Site::command()), Step::text("Done.")];
     let asked = site.chat(&responses_api::prompt(&steps)).await?;
     ensure!(!asked.is_empty(), "nothing was asked");
     site.check(&api.last_input())?;
     let shown = site.shown().await?;
     ensure!(shown["profile"] == "workspace" && shown["tier"] == tier, "{shown:#}");
-    // Another process goes on with the conversation, which lies in the session's own directory.
-    site.chat(&responses_api::prompt(&[Step::text("Again.")])).await?;
-    ensure!(api.last_input().contains("echo made > made"), "{}", api.last_input());
+    // Another process goes on with the conversation, which lies in the session's own directory. It
+    // edits a file, works on projects, and asks about a host once.
+    let port = elsewhere().await?;
+    put_projects(&sandbox.home(), &sandbox.work())?;
+    let steps = [
+        Step::add_file("patched", "by a patch"),
+        Step::shell("bash projects.sh 2>&1"),
+        Step::shell(&fetch(port)),
+        Step::shell(&fetch(port)),
+        Step::text("Done."),
+    ];
+    let is_ours = |open: &Value| open["input"]["host"] == "localhost";
+    let answer = |open: &Value| if is_ours(open) { remembered(open, port) } else { allowed(open) };
+    let asked = site.chat_in(&site.session, &responses_api::prompt(&steps), answer).await?;
+    ensure!(asked.iter().filter(|open| is_ours(open)).count() == 1, "{asked:#?}");
+    let named = format!("asked while this command runs: {}", fetch(port));
+    ensure!(asked.iter().any(|open| open["description"] == named), "{asked:#?}");
+    let told = api.last_input();
+    ensure!(told.contains("echo made > made"), "{told}");
+    let patched = std::fs::read_to_string(sandbox.work().join("patched")).unwrap_or_default();
+    ensure!(patched == "by a patch\n", "{patched:?}: {told}");
+    check_projects(&told)?;
+    ensure!(told.matches("hello!").count() == 2, "{told}");
+    Ok(())
+}
+
+/// OpenCode serves itself on a port, which the landlock tier lets nobody do: it is refused before
+/// the start, in our words, and without a word it has no wall and says why.
+pub(crate) async fn opencode_is_refused_in_the_landlock_tier() -> Result<()> {
+    let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+    let params = json!({"agent": "opencode"});
+    let dir = work.path().to_owned();
+    let site = Site::new("landlock", "localhost", vec![], vec![], dir.clone(), params).await?;
+    let shown = site.shown().await?;
+    let why = shown["missing"].as_str().unwrap_or_default();
+    ensure!(shown["profile"] == "none" && why.contains("serves itself on a port"), "{shown:#}");
+    let asks = json!({
+        "agent": "opencode", "name": "walled", "working_dir": dir, "confine": "workspace",
+    });
+    let refused = site.server.call("agents.create", asks).await.err().context("it was created")?;
+    let refused = refused.to_string();
+    for words in ["serves itself on a port", "next: run it where the tier full works"] {
+        ensure!(refused.contains(words), "{refused}");
+    }
     Ok(())
 }
 
@@ -186,5 +246,26 @@ pub(crate) async fn an_acp_agent_works_and_reads_no_token(
     site.check(&told)?;
     let shown = site.shown().await?;
     ensure!(shown["profile"] == "workspace" && shown["tier"] == tier, "{shown:#}");
+    if agent == Agent::OpenCode {
+        a_fork_goes_on_in_a_home_of_its_own(&site, &api).await?;
+    }
+    Ok(())
+}
+
+/// A fork begins with a copy of its source's home, in which the conversation lies, behind a wall of
+/// its own.
+async fn a_fork_goes_on_in_a_home_of_its_own(site: &Site, api: &MessagesApi) -> Result<()> {
+    let fork = json!({"session_id": site.session, "new_name": "fork"});
+    let fork = site.server.call("agents.fork", fork).await?;
+    let prompt = messages_api::prompt(&[messages_api::Step::text("Again.")]);
+    let session = fork["id"].as_str().context("a fork has no id")?;
+    site.chat_in(session, &prompt, allowed).await?;
+    let told = api.main_requests().last().context("no request")?.body["messages"].to_string();
+    ensure!(told.contains("echo made > made"), "the fork remembers nothing: {told}");
+    let shown = site.server.call("agents.get", json!({"session_id": fork["id"]})).await?;
+    ensure!(shown["session"]["confine"]["profile"] == "workspace", "{shown:#}");
+    let homes = [site.session.as_str(), fork["id"].as_str().unwrap_or_default()]
+        .map(|session| site.server.data_dir().join("runs").join(session).join("config").is_dir());
+    ensure!(homes == [true, true], "{homes:?}");
     Ok(())
 }

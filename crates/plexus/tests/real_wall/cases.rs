@@ -112,7 +112,7 @@ pub(crate) async fn the_mcp_channel_and_a_fork_work(cli: PathBuf, way: Way) -> R
 }
 
 /// Small projects that need no network.
-const PROJECTS: &str = r#"set -e
+pub(crate) const PROJECTS: &str = r#"set -e
 mkdir -p node/part && cd node
 (cd part && npm init -y >/dev/null)
 npm init -y >/dev/null && npm install --offline --no-audit --no-fund ./part >/dev/null
@@ -139,17 +139,54 @@ git add -A && git -c user.email=a@b -c user.name=me commit -qm one && git log --
 
 pub(crate) async fn npm_pip_cargo_and_git_work(cli: PathBuf, way: Way) -> Result<()> {
     let site = Site::new(cli, way).await?;
-    // The tool chain of this test, where the wall looks for one in a home directory.
-    let toolchain = Path::new(env!("CARGO")).ancestors().nth(2).context("cargo has no place")?;
-    std::os::unix::fs::symlink(toolchain, site.sandbox.home().join(".rustup"))?;
-    std::fs::write(site.sandbox.work().join("projects.sh"), PROJECTS)?;
+    put_projects(&site.sandbox.home(), &site.sandbox.work())?;
     site.chat(&[Step::bash("bash projects.sh 2>&1"), Step::text("done")]).await?;
     let asked = site.asked().await?;
     site.allow(&asked).await?;
     let events = site.completed().await?;
     let told = site.api.tool_results().pop().context("no result")?.text;
+    check_projects(&told).with_context(|| format!("{events:#?}"))
+}
+
+/// Puts the projects into a working directory, as `projects.sh`, and the tool chain of this test
+/// where the wall looks for one in a home directory.
+pub(crate) fn put_projects(home: &Path, work: &Path) -> Result<()> {
+    let toolchain = Path::new(env!("CARGO")).ancestors().nth(2).context("cargo has no place")?;
+    std::os::unix::fs::symlink(toolchain, home.join(".rustup"))?;
+    Ok(std::fs::write(work.join("projects.sh"), PROJECTS)?)
+}
+
+/// Checks what the projects said.
+pub(crate) fn check_projects(told: &str) -> Result<()> {
     for tool in ["npm", "pip", "cargo", "git"] {
-        ensure!(told.contains(&format!("{tool} works")), "{tool}: {told}\n{events:#?}");
+        ensure!(told.contains(&format!("{tool} works")), "{tool}: {told}");
     }
+    Ok(())
+}
+
+/// What a command would change is seen before it is allowed, and the real run then changes it.
+pub(crate) async fn a_command_is_seen_before_it_is_allowed(cli: PathBuf, way: Way) -> Result<()> {
+    let site = Site::new(cli, way).await?;
+    let token = site.server.data_dir().join("operator.token");
+    let command = format!(
+        "echo made > made; env; cat {} || curl -sS --max-time 2 http://127.0.0.1/ || echo closed",
+        token.display()
+    );
+    site.chat(&[Step::bash(&command), Step::text("done")]).await?;
+    let asked = site.asked().await?;
+    ensure!(asked["preview"] == true, "{asked:#}");
+    let preview = json!({"approval_id": asked["id"]});
+    let seen = site.server.call("loopback.preview", preview).await?;
+    let made = json!({"path": "made", "change": "added", "diff": "@@ -0,0 +1 @@\n+made\n"});
+    ensure!(seen["changes"] == json!([made]) && seen["end"]["how"] == "exited", "{seen:#}");
+    ensure!(seen["note"].as_str().is_some_and(|note| note.contains("nothing is bound to")));
+    let secrets = [std::fs::read_to_string(&token)?, "ANTHROPIC_".into(), "PLEXUS_".into()];
+    let said = format!("{}{}", seen["stdout"], seen["stderr"]);
+    ensure!(said.contains("closed") && said.contains("PATH="), "{said}");
+    ensure!(!secrets.iter().any(|secret| said.contains(secret.trim())), "{said}");
+    ensure!(site.text_of("made").is_empty(), "the dry run changed the real directory");
+    site.allow(&asked).await?;
+    site.completed().await?;
+    ensure!(site.text_of("made") == "made\n");
     Ok(())
 }

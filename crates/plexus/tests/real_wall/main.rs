@@ -72,10 +72,14 @@ fn main() -> std::process::ExitCode {
         network::a_host_is_asked_about_and_remembered,
         network::a_question_of_the_network_outlives_a_killed_server,
         parked::a_parked_agent_wakes_within_its_wall,
+        network::a_run_ends_with_its_egress_process,
     );
     let [full, _] = refusals();
     let suite = suite
         .unless(full, REQUIRED)
+        .case("full::a_command_is_seen_before_it_is_allowed", |cli| {
+            cases::a_command_is_seen_before_it_is_allowed(cli, FULL)
+        })
         .case("full::attacks_without_a_wall", |cli| attacks::attacks_without_a_wall(cli, FULL))
         .case("full::attacks_within_workspace", |cli| attacks::attacks_within_workspace(cli, FULL))
         .case("full::attacks_within_strict", |cli| attacks::attacks_within_strict(cli, FULL));
@@ -102,8 +106,10 @@ fn other_agents(mut suite: Suite) -> Suite {
             (Agent::Goose, "goose_works_and_reads_no_token"),
             (Agent::Claude, "claude_acp_works_and_reads_no_token"),
         ] {
-            // It serves itself on a port, which the landlock tier lets nobody do.
             if (agent, tier) == (Agent::OpenCode, "landlock") {
+                suite = suite.case("landlock::opencode_is_refused_in_the_landlock_tier", |_| {
+                    agents::opencode_is_refused_in_the_landlock_tier()
+                });
                 continue;
             }
             suite = suite.with(agent.cli()).case(named(case), move |cli| {

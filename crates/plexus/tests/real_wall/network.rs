@@ -3,15 +3,24 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::messages_api::Step;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use crate::site::{Site, Way};
 
+/// Allows a host and port, and remembers it for the session.
+pub(crate) fn remembered(asked: &Value, port: u16) -> Value {
+    let pattern = format!("Network(domain:localhost:{port})");
+    json!({
+        "approval_id": asked["id"], "approve": true, "input_digest": asked["input_digest"],
+        "remember": {"pattern": pattern, "scope": {"session": asked["session_id"]}},
+    })
+}
+
 /// A web server on this machine; its port.
-async fn elsewhere() -> Result<u16> {
+pub(crate) async fn elsewhere() -> Result<u16> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let port = listener.local_addr()?.port();
     tokio::spawn(async move {
@@ -27,7 +36,7 @@ async fn elsewhere() -> Result<u16> {
 }
 
 /// A command that takes the proxy also for this machine.
-fn fetch(port: u16) -> String {
+pub(crate) fn fetch(port: u16) -> String {
     format!("curl -sS --noproxy '' http://localhost:{port}/ || true")
 }
 
@@ -41,12 +50,9 @@ pub(crate) async fn a_host_is_asked_about_and_remembered(cli: PathBuf, way: Way)
     let asked = site.asked().await?;
     ensure!(asked["tool_name"] == "Network", "{asked:#}");
     ensure!(asked["input"] == json!({"host": "localhost", "port": port}), "{asked:#}");
-    let remember = json!({"pattern": format!("Network(domain:localhost:{port})"), "scope": {"session": site.session}});
-    site.respond(json!({
-        "approval_id": asked["id"], "approve": true,
-        "input_digest": asked["input_digest"], "remember": remember,
-    }))
-    .await?;
+    let from = asked["description"].as_str().unwrap_or_default();
+    ensure!(from == format!("asked while this command runs: {}", fetch(port)), "{asked:#}");
+    site.respond(remembered(&asked, port)).await?;
     // The second command, and no second question about its host.
     let asked = site.asked().await?;
     ensure!(asked["tool_name"] == "Bash", "{asked:#}");
@@ -78,4 +84,45 @@ pub(crate) async fn a_question_of_the_network_outlives_a_killed_server(
     let told = site.api.tool_results().pop().context("no result")?.text;
     ensure!(told.contains("not that one") && !told.contains("hello!"), "{told}");
     Ok(())
+}
+
+/// The egress process dies in the middle of a command: the run ends and says why, nothing goes past
+/// it, and the next chat has another.
+pub(crate) async fn a_run_ends_with_its_egress_process(cli: PathBuf, way: Way) -> Result<()> {
+    let site = Site::new(cli, way).await?;
+    let port = elsewhere().await?;
+    let command = format!("echo begun > begun; sleep 3600; {}", fetch(port));
+    site.chat(&[Step::bash(&command), Step::text("done")]).await?;
+    let asked = site.asked().await?;
+    site.allow(&asked).await?;
+    let begun = || (site.text_of("begun") == "begun\n").then_some(());
+    testkit::wait::eventually("the command", testkit::wait::PATIENCE, begun);
+    let run = site.server.data_dir().join("runs").join(&site.session);
+    for pid in egress_processes(&run.to_string_lossy())? {
+        let pid = rustix::process::Pid::from_raw(pid).context("a number")?;
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
+    }
+    let (status, events) = site.ended().await?;
+    let told = serde_json::to_string(&events)?;
+    ensure!(status == "failed", "{status}: {told}");
+    let why = "the egress process of this run ended (signal: 9 (SIGKILL)), and with it the \
+               agent's only network, so the agent was stopped; next: send the prompt again";
+    ensure!(told.contains(why), "{told}");
+    site.chat(&[Step::text("goes on")]).await?;
+    site.completed().await?;
+    Ok(())
+}
+
+/// The processes that serve a run whose files are below this directory.
+fn egress_processes(run: &str) -> Result<Vec<i32>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("/proc")?.flatten() {
+        let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let words = String::from_utf8_lossy(&words).into_owned();
+        if words.contains("--egress-serve") && words.contains(run) {
+            found.extend(entry.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
+        }
+    }
+    ensure!(found.len() == 1, "{found:?}");
+    Ok(found)
 }

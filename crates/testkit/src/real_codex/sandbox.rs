@@ -50,6 +50,12 @@ impl Sandbox {
         self.folder.path().join("codex")
     }
 
+    /// Returns the home directory of the user.
+    #[must_use]
+    pub fn home(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
     /// Returns the directory that threads work in.
     #[must_use]
     pub fn work(&self) -> PathBuf {
@@ -75,7 +81,7 @@ impl Sandbox {
         let path = |path: &Path| path.display().to_string();
         let pairs = [
             ("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin".to_owned()),
-            ("HOME", path(&self.folder.path().join("home"))),
+            ("HOME", path(&self.home())),
             ("CODEX_HOME", path(&self.codex_home())),
             ("LANG", "C.UTF-8".to_owned()),
             ("STAND_IN_KEY", "dummy-key-of-a-test".to_owned()),
