@@ -25,7 +25,7 @@ fn is_inside(target: &Target<'_>, dirs: &[&Path], call: &Call<'_>) -> bool {
     let Some(real) = target.real() else { return false };
     let (real, written) = (Path::new(&real.text), Path::new(&target.written().text));
     dirs.iter().any(|dir| {
-        // Only the part below the directory is checked: whoever chose the directory accepted the
+        // Only the part below the directory is checked: the choice of the directory includes the
         // path to it.
         let below = |path: &Path, dir: &Path| match path.strip_prefix(dir) {
             Ok(rest) => rest.file_name().is_some() && !is_obeyed(rest),

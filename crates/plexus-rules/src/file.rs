@@ -46,7 +46,7 @@ pub struct RuleFileError {
     pub problem: RuleFileProblem,
 }
 
-/// What can be wrong in a rule file.
+/// The problems that a rule file can have.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleFileProblem {
     /// Not TOML, or not the fields of a rule.

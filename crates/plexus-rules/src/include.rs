@@ -64,7 +64,7 @@ pub fn includes(outer: Placed<'_>, inner: Placed<'_>, paths: &dyn PathResolver) 
     }
 }
 
-/// The tools that a pattern is about, when they can be listed.
+/// Returns the tools that a pattern covers, when they can be listed.
 fn tools_of(kind: &Kind) -> Option<Vec<String>> {
     let named = |tools: &[&str]| tools.iter().map(|&tool| tool.to_owned()).collect();
     match kind {

@@ -20,7 +20,7 @@ pub struct Pattern {
     kind: Kind,
 }
 
-/// What a pattern is about.
+/// The calls that a pattern covers.
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
     /// Every call of these tools.
@@ -59,7 +59,7 @@ pub struct PatternError {
     pub problem: PatternProblem,
 }
 
-/// What can be wrong with a pattern.
+/// The problems that a pattern can have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message is its own description")]
 pub enum PatternProblem {
@@ -103,7 +103,7 @@ pub enum PatternProblem {
 }
 
 impl Pattern {
-    /// The pattern as it was written.
+    /// Returns the pattern as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text

@@ -19,7 +19,7 @@ pub(super) struct PathRules(HashMap<Anchor, Places>);
 struct Places {
     /// By the directory that contains all paths of a rule, with case folded.
     by_directory: HashMap<String, Vec<usize>>,
-    /// Those that deny or ask.
+    /// The rules that deny or ask.
     guarding: Vec<usize>,
 }
 

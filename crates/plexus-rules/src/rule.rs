@@ -28,7 +28,7 @@ pub enum Author {
 pub struct Rule {
     /// Its id; when several rules fit, the one with the smallest id is reported.
     pub id: RuleId,
-    /// What it says.
+    /// Its decision.
     pub decision: Decision,
     /// Which calls it is about.
     pub pattern: Pattern,

@@ -14,10 +14,10 @@ use super::rule::{Author, Decision, Rule, Scope};
 use super::target::Target;
 use super::web::Address;
 
-/// What the rules say about a call.
+/// The decision of the rules about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ruling {
-    /// What happens to the call.
+    /// The decision.
     pub decision: Decision,
     /// The rule that decided; `None` when no rule did and somebody is asked.
     pub rule: Option<RuleId>,
@@ -79,7 +79,7 @@ impl RuleSet {
         set
     }
 
-    /// The rules, by id.
+    /// Returns the rules, sorted by id.
     #[must_use]
     pub fn rules(&self) -> &[Rule] {
         &self.rules

@@ -16,7 +16,7 @@ use super::wildcards::Pairs;
 pub(super) enum Reach {
     /// One file.
     File,
-    /// Whatever is below a directory.
+    /// Everything below a directory.
     Tree,
 }
 

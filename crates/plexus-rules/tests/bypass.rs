@@ -98,8 +98,8 @@ fn every_harmless_call_is_allowed() {
 
 #[test]
 fn a_command_that_cannot_be_read_is_never_more_than_asked_while_a_deny_may_be_meant() {
-    // A rule for the whole tool allows what the rules above ask about. An unreadable command must
-    // still not get past a deny beside it.
+    // A rule for the whole tool allows what the rules above ask about. Even then, a command that
+    // cannot be parsed must not get past a deny.
     let rules = allows(&["Bash".into()]);
     let guarded = RuleSet::new(
         rules.rules().iter().cloned().chain([common::rule(Decision::Deny, "Bash(evil:*)")]),

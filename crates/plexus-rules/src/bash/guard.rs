@@ -152,7 +152,7 @@ impl Matcher<'_> {
     }
 }
 
-/// What kind of words are searched for those of a guard.
+/// The role of the words in which a guard is searched for.
 #[derive(Clone, Copy)]
 enum Standing {
     /// A command: the first word is run.
@@ -197,7 +197,7 @@ fn sequence(pattern: &CommandPattern, words: &[Word]) -> Sequence {
     }
 }
 
-/// Whether the words may mean the same in another order or another spelling: options before a
+/// Returns whether the words may mean the same in another order or spelling: options before a
 /// subcommand (`git -C . push`), an abbreviation (`npm publ`), another option of the same meaning
 /// (`rm -r -f` for `rm -rf`).
 fn loosely(program: &str, named: &[String], words: &[Word]) -> Sequence {

@@ -30,7 +30,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// The family that a rule's tool name stands for.
+    /// Returns the family that a rule's tool name stands for.
     pub(crate) fn of_rule(tool: &str) -> Option<Self> {
         Some(match tool {
             "Read" => Self::Read,
@@ -338,7 +338,7 @@ pub(super) fn below<'a>(path: &'a str, base: &str) -> Option<&'a str> {
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
 }
 
-/// The same for paths without a leading slash.
+/// Returns what remains of `path` below `base`, for paths without a leading slash.
 fn below_relative<'a>(path: &'a str, base: &str) -> Option<&'a str> {
     if base.is_empty() {
         return Some(path);

@@ -19,7 +19,7 @@ use super::*;
 mod plain {
     use super::*;
 
-    /// How an allow fits.
+    /// Returns whether an allow fits.
     pub(super) fn covers(pattern: &PathPattern, target: &Target<'_>, call: &Call<'_>) -> bool {
         let Some(real) = target.real() else { return false };
         let takes = |rest: &str| match (&pattern.rest, target.reach) {
@@ -42,7 +42,7 @@ mod plain {
         })
     }
 
-    /// How a deny or an ask fits.
+    /// Returns how a deny or an ask fits.
     pub(super) fn guards(pattern: &PathPattern, target: &Target<'_>) -> Fit {
         let anchors = target.anchors(pattern.anchor);
         if anchors.is_empty() {

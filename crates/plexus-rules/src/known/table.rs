@@ -34,7 +34,7 @@ const TABLES: &[(&str, &str)] = &[
     ("services.txt", include_str!("tables/services.txt")),
 ];
 
-/// What a command does to the world with the arguments that its table names.
+/// The effects of a command with the arguments that its table names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Reads files inside the working directory and shows something; writes nothing, runs nothing
@@ -91,13 +91,13 @@ pub(crate) struct Entry {
     /// Whether the last kind may come any number of times.
     pub(super) repeats: bool,
     pub(super) style: Style,
-    /// What may follow a `--`; `None` when `--` only ends the options.
+    /// The options that may follow a `--`; `None` when `--` only ends the options.
     pub(super) after_dashes: Option<HashMap<&'static str, Opt>>,
     pub(crate) effect: Effect,
 }
 
 impl Entry {
-    /// The command, as a rule would name it.
+    /// Returns the command, as a rule would name it.
     pub(crate) fn name(&self) -> String {
         self.words.join(" ")
     }

@@ -1,4 +1,4 @@
-//! What a Bash command would run, as far as it can be known without running it.
+//! Finds what a Bash command would run, as far as that can be known without running it.
 //!
 //! [`read`] turns a command line into its simple commands ([`Simple`]), through a real shell
 //! parser. Anything else (a redirection to a file, a function, a variable in place of the program's
@@ -27,7 +27,7 @@ pub(super) const MAX_DEPTH: usize = 4;
 pub(super) struct Script {
     /// Every simple command in it, at any depth, substitutions included.
     pub(super) commands: Vec<Simple>,
-    /// What keeps a rule for single commands from covering the whole.
+    /// The reasons why rules for single commands cannot cover the whole.
     pub(super) doubts: Vec<String>,
     /// Text that could not be parsed. It may contain anything.
     pub(super) unread: Vec<String>,
@@ -38,7 +38,7 @@ pub(super) struct Script {
 pub(super) struct Simple {
     /// The program's name and its arguments; may be empty when there were only assignments.
     pub(super) words: Vec<Word>,
-    /// What keeps a rule from covering this command.
+    /// The reasons why no rule can cover this command.
     pub(super) doubts: Vec<String>,
     /// The variables that are set for it, by name, each with the whole assignment. An assignment
     /// may name a program.

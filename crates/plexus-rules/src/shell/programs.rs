@@ -10,7 +10,7 @@ use super::names::{
     INTERPRETERS, RUNS_REST, SEARCHING, SHELLS,
 };
 
-/// What kind of command this is.
+/// The kinds of commands.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Nature {
     /// A program with arguments.

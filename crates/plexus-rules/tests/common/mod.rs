@@ -33,7 +33,7 @@ impl PathResolver for Links {
     }
 }
 
-/// `/src` with files and with links that lead out of it and into it.
+/// Returns `/src` with files, and with links that lead out of it and into it.
 pub fn links() -> Links {
     let plain = [
         "/src",
@@ -69,7 +69,7 @@ pub fn links() -> Links {
     Links(map)
 }
 
-/// The session of a test, by number.
+/// Returns the session of a test, by number.
 pub fn session(number: u128) -> SessionId {
     SessionId::from_uuid(Uuid::from_u128(number))
 }
@@ -79,7 +79,7 @@ pub fn rule(decision: Decision, pattern: &str) -> Rule {
     Rule::new(decision, pattern.parse().expect(pattern))
 }
 
-/// A set of allows.
+/// Makes a set of allows.
 pub fn allows(patterns: &[String]) -> RuleSet {
     RuleSet::new(patterns.iter().map(|pattern| rule(Decision::Allow, pattern)))
 }

@@ -57,7 +57,7 @@ impl Place {
     }
 }
 
-/// Rules for the programs of a list, with any arguments.
+/// Makes rules for the programs of a list, with any arguments.
 fn any_arguments(programs: &[&str]) -> RuleSet {
     let patterns: Vec<String> = programs.iter().map(|it| format!("Bash({it}:*)")).collect();
     allows(&patterns)
