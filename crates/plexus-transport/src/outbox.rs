@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 use crate::limits::{SOCKET_QUEUE, SOCKET_QUEUE_BYTES};
 use crate::shares::{Shares, Taken};
 
-/// Opens the outbox of a socket. The task ends when the last [`Outbox`] is gone, or when the socket
-/// cannot be written to.
+/// Opens the outbox of a socket. The writer task ends when the last [`Outbox`] is dropped, or when
+/// the socket cannot be written to.
 pub(crate) fn open(
     mut sink: SplitSink<WebSocket, Message>,
     bytes: Arc<Shares>,

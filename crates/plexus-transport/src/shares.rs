@@ -16,7 +16,7 @@ use crate::limits::{OPERATOR_PART, RETRY_AFTER_MS};
 /// The names that a bound has in the error of a caller that reaches it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
-    /// What could not be done, after "could not".
+    /// The refused action, for a message that begins with "could not".
     pub(crate) action: &'static str,
     /// The setting of the total.
     pub(crate) total: &'static str,

@@ -15,7 +15,7 @@ pub struct Stats {
     pub mcp_sessions: usize,
     /// Calls made since the start, over all doors.
     pub calls_total: u64,
-    /// Those of them that failed.
+    /// How many of those calls failed.
     pub errors_total: u64,
 }
 

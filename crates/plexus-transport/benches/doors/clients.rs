@@ -19,7 +19,7 @@ pub(crate) enum Door {
     Mcp,
 }
 
-/// What is called.
+/// The method that is called.
 #[derive(Clone, Copy)]
 pub(crate) enum Method {
     Trivial,

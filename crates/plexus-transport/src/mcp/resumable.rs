@@ -96,8 +96,8 @@ pub(super) fn rejoin(
     open(doors, caller, session, &method, resume, id.next(), Box::pin(work))
 }
 
-/// Ends a call that its client cancelled, and its work. Returns `false` when no such call waits
-/// here.
+/// Ends a call that its client cancelled, and the work of the call. Returns `false` when no such
+/// call waits here.
 pub(super) async fn cancel(
     doors: &Doors,
     caller: Caller,

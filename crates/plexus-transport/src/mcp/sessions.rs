@@ -207,7 +207,7 @@ impl Sessions {
             if since < self.idle && !owner.is_revoked(&*self.auth).await {
                 continue;
             }
-            // It may have been used meanwhile.
+            // The session may have been used meanwhile.
             let gone = {
                 let mut table = self.table();
                 let is_idle = table.by_id.get(&id).is_some_and(|session| session.open == 0);

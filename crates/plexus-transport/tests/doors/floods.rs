@@ -182,7 +182,7 @@ async fn an_unfinished_message_on_a_socket_counts_as_held() {
         raw(&server, &header(&server, "GET /rpc", PARENT, crate::hostile::UPGRADE)).await;
     let mut head = [0; 512];
     soon("the upgrade", stream.read(&mut head)).await.unwrap();
-    // The head of a masked text frame of one million bytes, and a fifth of it.
+    // The header of a masked text frame of one million bytes, and a fifth of its payload.
     stream.write_all(&[0x81, 0xff, 0, 0, 0, 0, 0, 0x0f, 0x42, 0x40, 0, 0, 0, 0]).await.unwrap();
     stream.write_all(&[b' '; 200_000]).await.unwrap();
     until("what came of the message", || server.doors.stats().held_bytes >= 200_000).await;

@@ -89,7 +89,7 @@ impl Server {
         let tokens = Tokens { callers, desk: Arc::clone(desk) };
         let listener = runtime
             .spawn(async move {
-                // The port of a server that was just killed may take a moment to be free.
+                // The port of a server that was just killed may not be free at once.
                 for _ in 0..100 {
                     match TcpListener::bind(address).await {
                         Ok(listener) => return listener,
