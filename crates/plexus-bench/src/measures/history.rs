@@ -169,7 +169,7 @@ async fn read_path(store: &SqliteStore, node: NodeId) -> Result<f64> {
 /// Reads rows of one chat by key, as simply as SQLite can.
 struct PlainRead {
     connection: Connection,
-    /// The key of the newest chat's first event.
+    /// The key of the first event of the newest chat.
     first: i64,
 }
 

@@ -155,7 +155,7 @@ enum Serialise {
 /// A bare SSE server with readers.
 struct Rival {
     crowd: Crowd,
-    /// How many events there are.
+    /// The number of events published so far.
     published: watch::Sender<usize>,
     server: tokio::task::JoinHandle<std::io::Result<()>>,
 }

@@ -19,7 +19,7 @@ use crate::server::Server;
 use crate::sizes::Sizes;
 use crate::stats::{median, millis, percentile};
 
-/// A child that says one word and ends.
+/// The prompt of a child that says one word and ends.
 const WORD: &str = "sim:\nsay hello";
 /// Starts of each kind in one round.
 const STARTS: usize = 10;

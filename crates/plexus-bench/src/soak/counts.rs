@@ -16,7 +16,7 @@ pub struct Counts {
     pub resident_bytes: u64,
     /// The descriptors that it has open.
     pub descriptors: usize,
-    /// Processes beside the server.
+    /// Processes other than the server.
     pub processes: Vec<String>,
     /// Files of runs, and temporary files.
     pub files: Vec<PathBuf>,

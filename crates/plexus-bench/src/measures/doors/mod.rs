@@ -171,7 +171,7 @@ struct Asked {
 /// Concurrent requests of one session; below the limit of a session.
 const EACH_ASKS: usize = 100;
 
-/// Sessions that ask.
+/// The number of sessions that ask.
 const ASKERS: usize = 8;
 
 impl Asker {
