@@ -206,7 +206,7 @@ impl Suite {
 #[derive(Default)]
 struct Missing {
     reasons: Vec<String>,
-    /// Those that must fail the suite.
+    /// The reasons that must fail the suite.
     required: Vec<String>,
 }
 
