@@ -27,8 +27,9 @@ pub enum Entry {
 pub trait PathResolver: Send + Sync {
     /// Says what is at `path`, whose parent was already followed.
     ///
-    /// # Errors When it cannot be known, for example because a directory may not be searched.
-    /// Somebody is then asked about the call.
+    /// # Errors
+    /// When it cannot be known, for example because a directory may not be searched. Somebody is
+    /// then asked about the call.
     fn look(&self, path: &Path) -> io::Result<Entry>;
 
     /// Says whether `path` exists and no step of it is a link, in one lookup. `false` proves
@@ -39,8 +40,9 @@ pub trait PathResolver: Send + Sync {
 
     /// Returns the names in the directory `path`, which has no links in it.
     ///
-    /// # Errors When it is no directory, or cannot be read, or holds more than `most` names.
-    /// Somebody is then asked about the call.
+    /// # Errors
+    /// When it is no directory, or cannot be read, or holds more than `most` names. Somebody is
+    /// then asked about the call.
     fn names(&self, _path: &Path, _most: usize) -> io::Result<Vec<OsString>> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
