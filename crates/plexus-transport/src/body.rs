@@ -25,8 +25,9 @@ pub(crate) struct Read {
 
 /// Reads the whole body of a request of `caller`.
 ///
-/// # Errors The response to send: 413 for a body over the limit, 408 for one that times out, 400
-/// for one that breaks off, 503 for one that exceeds what the caller may hold.
+/// # Errors
+/// The response to send: 413 for a body over the limit, 408 for one that times out, 400 for one
+/// that breaks off, 503 for one that exceeds what the caller may hold.
 pub(crate) async fn read(doors: &Doors, caller: Caller, body: Body) -> Result<Read, Response> {
     let Limits { body_bytes, body_timeout, .. } = *doors.limits;
     let mut held = doors.bytes.charge(caller, 0);

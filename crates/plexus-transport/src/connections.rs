@@ -107,8 +107,8 @@ struct Partial {
 impl Connection {
     /// Assigns the connection to `caller`.
     ///
-    /// # Errors `busy` when the caller has used up its share of connections; this one stays as it
-    /// was.
+    /// # Errors
+    /// `busy` when the caller has used up its share of connections; this one stays as it was.
     pub(crate) fn prove(&self, caller: Caller) -> Result<(), CallError> {
         let mut owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
         if owner.as_ref().is_some_and(|(known, _)| *known == caller) {
@@ -136,7 +136,8 @@ impl Connection {
 
     /// Records that bytes were received.
     ///
-    /// # Errors `busy` when their message is larger than what its caller may still hold.
+    /// # Errors
+    /// `busy` when their message is larger than what its caller may still hold.
     pub(crate) fn received(&self, count: usize) -> Result<(), CallError> {
         let unread = self.unread.fetch_add(count, Ordering::Relaxed) + count;
         if unread <= UNCOUNTED_MESSAGE_BYTES {

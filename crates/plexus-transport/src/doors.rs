@@ -97,7 +97,7 @@ impl Doors {
         name: &str,
         params: Option<Box<RawValue>>,
     ) -> Result<Reply, CallError> {
-        // The name comes from outside, so a name that is not a method of ours is not repeated.
+        // The name comes from outside, so the log names only methods of ours.
         let method = self.hub.descriptor(&call.caller, name).map(|method| method.full_name());
         let span = tracing::info_span!(
             "call",
@@ -138,9 +138,10 @@ impl Doors {
     /// Reserves room for an answer and returns it. The answer counts as held until the second value
     /// is dropped, which happens once the answer is written.
     ///
-    /// # Errors `busy` when the answer is large, its method has changed nothing yet, and its caller
-    /// has used up its share. A change that is made only when the answer is given is then not made.
-    /// A call that has already changed something is always answered.
+    /// # Errors
+    /// `busy` when the answer is large, its method has changed nothing yet, and its caller has used
+    /// up its share. A change that is made only when the answer is given is then not made. A call
+    /// that has already changed something is always answered.
     pub(crate) async fn give(
         &self,
         caller: Caller,

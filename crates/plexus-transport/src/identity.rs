@@ -140,8 +140,9 @@ impl Presented {
 
     /// Checks the token again.
     ///
-    /// # Errors `unauthorized` when it no longer identifies its caller; the store's error when the
-    /// store cannot be read.
+    /// # Errors
+    /// `unauthorized` when it no longer identifies its caller; the store's error when the store
+    /// cannot be read.
     pub(crate) async fn check(&self, auth: &dyn Authenticator) -> Result<(), CallError> {
         match auth.authenticate(&self.token).await? {
             caller if caller == self.caller => Ok(()),

@@ -51,7 +51,8 @@ impl Shares {
     /// nothing may exceed its share once, within the total, so that a share smaller than one honest
     /// request does not refuse it for ever.
     ///
-    /// # Errors `busy`, with the bound that was reached and its setting.
+    /// # Errors
+    /// `busy`, with the bound that was reached and its setting.
     pub(crate) fn take(
         self: &Arc<Self>,
         caller: Caller,

@@ -181,7 +181,8 @@ impl Link {
     /// Starts a new session in place of `lost`, unless another request has already done so. Waits
     /// for the server without a time limit.
     ///
-    /// # Errors When the server is up and no longer accepts the token.
+    /// # Errors
+    /// When the server is up and no longer accepts the token.
     pub(super) async fn begin_again(&self, lost: &Session) -> Result<(), LinkError> {
         let _one_at_a_time = self.beginning.lock().await;
         let mut rest = Rest::default();

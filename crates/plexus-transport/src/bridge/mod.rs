@@ -95,7 +95,8 @@ pub enum ToolList {
 
 /// Serves MCP on this process's stdin and stdout through a running server, until stdin ends.
 ///
-/// # Errors When stdin breaks. While the server cannot be reached, the bridge waits for it.
+/// # Errors
+/// When stdin breaks. While the server cannot be reached, the bridge waits for it.
 pub async fn bridge_stdio(
     server: Whereabouts,
     token: SecretToken,

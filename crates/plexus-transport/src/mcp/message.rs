@@ -70,8 +70,9 @@ impl<'a> Message<'a> {
     /// Reads one message. A duplicate key is refused, because two parsers might use different
     /// values.
     ///
-    /// # Errors -32700 for invalid JSON, -32600 for JSON that is not a message (including a batch,
-    /// which the protocol no longer has).
+    /// # Errors
+    /// -32700 for invalid JSON, -32600 for JSON that is not a message (including a batch, which the
+    /// protocol no longer has).
     pub(crate) fn read(body: &'a [u8]) -> Result<Self, CallError> {
         let whole: &RawValue = serde_json::from_slice(body).map_err(|_| {
             let mut error = CallError::invalid("read the message: it is not JSON");

@@ -42,8 +42,9 @@ pub(super) struct Called {
 
 /// Finds the method that a call of [`RELAY`] names, and its parameters.
 ///
-/// # Errors `invalid` when it names none, -32601 when there is no such method, and `invalid` for a
-/// method whose answer is not a single tool result.
+/// # Errors
+/// `invalid` when it names none, -32601 when there is no such method, and `invalid` for a method
+/// whose answer is not a single tool result.
 pub(super) fn called(hub: &Hub, request: CallToolRequestParams) -> Result<Called, CallError> {
     let mut given = request.arguments.unwrap_or_default();
     let Some(Value::String(name)) = given.remove("method") else {

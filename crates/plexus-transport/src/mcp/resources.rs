@@ -160,7 +160,8 @@ impl Subscriptions {
     /// Starts to call `notify` whenever the resource may have changed, until `notify` reports that
     /// the subscriber is gone.
     ///
-    /// # Errors When there is no such resource, or there are too many subscriptions.
+    /// # Errors
+    /// When there is no such resource, or there are too many subscriptions.
     pub(super) async fn add<F>(
         &self,
         doors: &Doors,

@@ -113,8 +113,9 @@ impl Sessions {
 
     /// Reserves a place for a session that `caller` is about to begin, and makes room for it.
     ///
-    /// # Errors `busy` when the caller has used up its share and none of its sessions is idle, or
-    /// when all places are taken and no session may be evicted for the caller.
+    /// # Errors
+    /// `busy` when the caller has used up its share and none of its sessions is idle, or when all
+    /// places are taken and no session may be evicted for the caller.
     pub(super) async fn reserve(self: &Arc<Self>, caller: Caller) -> Result<Place, CallError> {
         let (place, pushed_out) = {
             let mut table = self.table();
