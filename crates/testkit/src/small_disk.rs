@@ -29,7 +29,8 @@ pub struct SmallDisks {
 impl SmallDisks {
     /// Makes a namespace, or prints why there cannot be one here.
     ///
-    /// # Panics When there cannot be one and [`REQUIRED`] is set.
+    /// # Panics
+    /// When there cannot be one and [`REQUIRED`] is set.
     #[must_use]
     pub fn new_or_explain(test: &str) -> Option<Self> {
         let forms: [(&[&str], &'static [&'static str]); 2] =
@@ -146,7 +147,8 @@ fn skipped(test: &str, why: &str) {
 
 /// Fills the disk with a file; removing it frees the space.
 ///
-/// # Errors When writing fails for another reason than a full disk.
+/// # Errors
+/// When writing fails for another reason than a full disk.
 pub fn fill(path: &Path) -> Result<()> {
     let mut file =
         File::create(path).with_context(|| format!("could not make {}", path.display()))?;
