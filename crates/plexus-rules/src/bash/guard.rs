@@ -163,7 +163,7 @@ enum Standing {
     Text,
 }
 
-/// Whether a pattern's words are those of a command.
+/// The result of comparing a pattern's words with those of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sequence {
     No,
