@@ -1,5 +1,5 @@
-//! The resources that one request of a caller holds until its answer is written and its work is
-//! over: a place, its body, and its answer.
+//! The shares that one request of a caller holds until its answer is written and its work is over:
+//! a place, its body, and its answer.
 //!
 //! rmcp runs a call in a task of the session and writes its answer from another, so neither the
 //! response nor the call lives as long as both. Each has a clone of this: the response in its body,
@@ -12,7 +12,7 @@ use rmcp::model::Extensions;
 
 use crate::shares::Taken;
 
-/// The resources of a request. Dropping the last clone releases them.
+/// The shares of a request. Dropping the last clone releases them.
 #[derive(Clone)]
 pub(super) struct Holds(Arc<Mutex<Vec<Taken>>>);
 
@@ -22,7 +22,7 @@ impl Holds {
         Self(Arc::new(Mutex::new(vec![place, body])))
     }
 
-    /// Finds the resources of the request whose call is running.
+    /// Finds the shares of the request whose call is running.
     pub(super) fn of(extensions: &Extensions) -> Option<Self> {
         extensions.get::<Parts>()?.extensions.get::<Self>().cloned()
     }

@@ -10,8 +10,8 @@
 //! - [`tools`]: a method as a tool, and its reply as a tool's result.
 //! - [`resources`]: a method's answer as an MCP resource, to read and to subscribe to.
 //! - [`handler`]: the MCP server of one caller.
-//! - [`holds`]: the resources that one request holds until its answer is written and its work is
-//!   over.
+//! - [`holds`]: the place and the bytes that one request holds until its answer is written and its
+//!   work is over.
 //! - [`progress`]: keeps the client of a long call from giving up.
 //! - [`sessions`]: who owns which session, how many there may be, and when an idle one ends.
 //! - [`event_id`]: the id with which a client resumes a blocked call, even at a new process of the
