@@ -116,6 +116,7 @@ impl Parents {
             disallowed_tools: Vec::new(),
             add_dirs: Vec::new(),
             env: BTreeMap::new(),
+            mcp_servers: BTreeMap::new(),
             // It runs no child of its own: each session that it creates gets the default.
             confine: Confine::None,
             budget: None,

@@ -291,6 +291,7 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
         disallowed_tools,
         add_dirs,
         env,
+        mcp_servers,
         confine,
         budget,
     } = child;
@@ -310,6 +311,11 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
     if let Some((name, _)) = env.iter().find(|(name, value)| parent.env.get(*name) != Some(*value))
     {
         return Some(format!("the variable {name}"));
+    }
+    // One that the parent has not may be a program, and would be started unasked.
+    let is_parents = |name: &str, server| parent.mcp_servers.get(name) == Some(server);
+    if let Some((name, _)) = mcp_servers.iter().find(|(name, server)| !is_parents(name, server)) {
+        return Some(format!("the MCP server {name}"));
     }
     if *supervise == Supervise::Default && parent.supervise == Supervise::All {
         return Some("looser supervision".into());

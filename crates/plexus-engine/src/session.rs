@@ -7,7 +7,7 @@ use std::time::Duration;
 use plexus_core::SessionId;
 use plexus_store::{JsonText, SessionRecord, StoreError};
 use plexus_wire::{
-    Budget, ChannelChoice, Confine, FIRST_AGENT, ProjectSettings, Supervise, TimedMode,
+    AgentMcpServer, Budget, ChannelChoice, Confine, FIRST_AGENT, ProjectSettings, Supervise, TimedMode,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -48,6 +48,9 @@ pub struct SessionConfig {
     pub add_dirs: Vec<PathBuf>,
     /// Further variables of its children.
     pub env: BTreeMap<String, String>,
+    /// MCP servers for its children, by name. Sessions of the first stages have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub mcp_servers: BTreeMap<String, AgentMcpServer>,
     /// The wall around its children. Sessions of the first stage have none.
     #[serde(default)]
     pub confine: Confine,

@@ -32,6 +32,9 @@ pub struct AgentPowers {
     pub says_who_accepted: bool,
     /// What the agent asks about.
     pub asks_for: AsksFor,
+    /// Whether a session can give it MCP servers.
+    #[serde(default)]
+    pub mcp_servers: bool,
 }
 
 /// How the reason of a denial reaches an agent.

@@ -10,6 +10,7 @@ use crate::arbor::Position;
 use crate::budget::Budget;
 use crate::ids::SessionId;
 use crate::json::Object;
+use crate::mcp_servers::AgentMcpServer;
 use crate::schema::tagged;
 use crate::session::{ChannelChoice, ProjectSettings, Supervise};
 use crate::wall::Confine;
@@ -108,6 +109,15 @@ pub struct CreateParams {
         deserialize_with = "crate::text::maybe_variables"
     )]
     pub env: Option<BTreeMap<String, String>>,
+    /// MCP servers for the agent, by name. Each call of their tools is asked about like any other.
+    /// An agent that cannot be given one (`agents.kinds`: `mcp_servers`) is refused.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::mcp_servers::maybe_servers"
+    )]
+    #[schemars(length(max = 32))]
+    pub mcp_servers: Option<BTreeMap<String, AgentMcpServer>>,
     /// The wall around its children: `workspace` (the default where this machine can build it),
     /// `strict`, or `none`. Never looser than its parent's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,6 +152,7 @@ impl CreateParams {
             disallowed_tools: None,
             add_dirs: None,
             env: None,
+            mcp_servers: None,
             confine: None,
             budget: None,
             metadata: None,

@@ -17,8 +17,8 @@
 //! - [`said`]: values that a later server may say in words that this version does not know.
 //! - [`caller`], [`token`], [`error`]: who calls, what says so, and the one error that every door
 //!   shows.
-//! - [`session`], [`create`], [`wall`], [`chat`], [`budget`], [`cursor`]: what `claudecode` takes
-//!   and gives.
+//! - [`session`], [`create`], [`mcp_servers`], [`wall`], [`chat`], [`budget`],
+//!   [`cursor`]: what `claudecode` takes and gives.
 //! - [`event`], [`reading`], [`conversation`]: what happens in a chat, and the ways to read it.
 //! - [`approval`], [`decision`], [`rule`], [`proposal`], [`audit`]: what `loopback` takes and gives.
 //! - [`question`]: questions of an agent to its user.
@@ -54,6 +54,7 @@ pub mod hub;
 pub mod identity;
 pub mod ids;
 pub mod json;
+pub mod mcp_servers;
 pub mod method;
 pub mod params;
 pub mod preview;
@@ -95,6 +96,7 @@ pub use hub::*;
 pub use identity::*;
 pub use ids::{ApprovalId, EventId, NodeId, PluginId, RuleId, ServerId, SessionId, TreeId};
 pub use json::{Json, Object};
+pub use mcp_servers::{AgentMcpServer, MAX_MCP_NAME_BYTES, MAX_MCP_SERVERS, check_mcp_name};
 pub use method::Method;
 pub use preview::*;
 pub use proposal::*;

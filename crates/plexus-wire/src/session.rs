@@ -146,6 +146,9 @@ pub struct Session {
     pub loopback_enabled: bool,
     /// Whether it may create sessions.
     pub can_spawn: bool,
+    /// The names of the MCP servers that its agent was given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mcp_servers: Vec<String>,
     /// The wall around its children.
     #[serde(default)]
     pub confine: Wall,

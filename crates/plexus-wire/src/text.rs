@@ -94,6 +94,44 @@ impl Check for Variable {
     }
 }
 
+/// The name of a header of HTTP.
+struct HeaderName;
+
+impl Check for HeaderName {
+    fn check(text: &str) -> Result<(), String> {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if text.is_empty() || !text.bytes().all(is_part) {
+            return Err(format!("{text:?} is no name of a header"));
+        }
+        Text::check(text)
+    }
+}
+
+/// The value of a header of HTTP.
+struct HeaderValue;
+
+impl Check for HeaderValue {
+    fn check(text: &str) -> Result<(), String> {
+        if text.chars().any(char::is_control) {
+            return Err("the value of a header has one line and no control characters".to_owned());
+        }
+        Text::check(text)
+    }
+}
+
+/// An address of HTTP.
+pub(crate) struct HttpAddress;
+
+impl Check for HttpAddress {
+    fn check(text: &str) -> Result<(), String> {
+        let has_scheme = text.starts_with("http://") || text.starts_with("https://");
+        if !has_scheme || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            return Err("it is no address that begins with http:// or https://".to_owned());
+        }
+        Text::check(text)
+    }
+}
+
 fn bounded(text: &str, most: usize) -> Result<(), String> {
     let found = text.len();
     if found > most { Err(format!("{found} bytes are too many: at most {most}")) } else { Ok(()) }
@@ -160,7 +198,20 @@ pub(crate) fn maybe_list<'de, C: Check, D: Deserializer<'de>>(
 pub(crate) fn maybe_variables<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<BTreeMap<String, String>>, D::Error> {
-    let map = Option::<BTreeMap<Checked<Variable>, Checked<Text>>>::deserialize(deserializer)?;
+    maybe_map::<Variable, Text, D>(deserializer)
+}
+
+/// Reads headers of HTTP, which may be left out.
+pub(crate) fn maybe_headers<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<BTreeMap<String, String>>, D::Error> {
+    maybe_map::<HeaderName, HeaderValue, D>(deserializer)
+}
+
+fn maybe_map<'de, K: Check, V: Check, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<BTreeMap<String, String>>, D::Error> {
+    let map = Option::<BTreeMap<Checked<K>, Checked<V>>>::deserialize(deserializer)?;
     Ok(map.map(|map| map.into_iter().map(|(name, value)| (name.0, value.0)).collect()))
 }
 

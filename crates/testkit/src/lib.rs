@@ -12,7 +12,8 @@
 //! - [`netns`]: moves a whole test program into a network that has only loopback.
 //! - [`messages_api`]: a scripted stand-in for the Anthropic Messages API.
 //! - [`responses_api`]: a scripted stand-in for the OpenAI Responses API.
-//! - [`permit_server`]: a minimal MCP server with one permission tool.
+//! - [`permit_server`]: a minimal MCP server with one permission tool; [`mcp_tool`]: one with one
+//!   tool, on stdin and stdout.
 //! - [`real_cli`]: finds the real CLI of an agent, and runs suites that need it; [`real_claude`],
 //!   [`real_codex`] and [`real_acp`] are those of Claude Code, of Codex and of agents of the Agent
 //!   Client Protocol, each with its sandbox.
@@ -21,6 +22,7 @@
 
 pub mod edits;
 pub mod fixtures;
+pub mod mcp_tool;
 pub mod messages_api;
 #[cfg(target_os = "linux")]
 pub mod netns;

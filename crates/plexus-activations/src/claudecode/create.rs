@@ -148,7 +148,17 @@ impl ClaudeCode {
             }
         }
         let agent = params.agent.as_deref().unwrap_or(FIRST_AGENT);
-        self.agents.get(agent)?;
+        let powers = self.agents.get(agent)?.driver.powers();
+        let mcp_servers = params.mcp_servers.clone().unwrap_or_default();
+        if !mcp_servers.is_empty() && !powers.mcp_servers {
+            let names: Vec<&str> = mcp_servers.keys().map(String::as_str).collect();
+            return Err(CallError::invalid(format_args!(
+                "give {agent} the MCP servers {}: it has not the power mcp_servers",
+                names.join(", ")
+            ))
+            .with_field("mcp_servers")
+            .with_hint("leave them out, or choose an agent for which agents.kinds says it"));
+        }
         Ok(SessionConfig {
             agent: agent.to_owned(),
             // A model without tools reads nothing there.
@@ -170,6 +180,7 @@ impl ClaudeCode {
             disallowed_tools: params.disallowed_tools.clone().unwrap_or_default(),
             add_dirs,
             env: params.env.clone().unwrap_or_default(),
+            mcp_servers,
             confine: params.confine.unwrap_or_default(),
             budget: params.budget,
         })

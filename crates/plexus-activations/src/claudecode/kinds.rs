@@ -11,17 +11,17 @@ impl ClaudeCode {
         _call: Call,
         _params: NoParams,
     ) -> Result<AgentKinds, CallError> {
-        let mut agents = Vec::new();
-        for agent in self.agents.all() {
+        // Each program is asked for its version once, all at the same time: some take seconds.
+        let agents = self.agents.all().map(|agent| async {
             let identified = agent.identify().await;
-            agents.push(AgentKind {
+            AgentKind {
                 agent: agent.name.clone(),
                 kind: agent.driver.kind().to_owned(),
                 usable: identified.is_ok(),
                 about: identified.map_or_else(|why| why.to_string(), |agent| agent.label.clone()),
                 powers: agent.driver.powers(),
-            });
-        }
-        Ok(AgentKinds { agents })
+            }
+        });
+        Ok(AgentKinds { agents: futures::future::join_all(agents).await })
     }
 }

@@ -81,6 +81,7 @@ impl ClaudeCode {
             channel: config.channel.into(),
             loopback_enabled: config.loopback_enabled,
             can_spawn: config.can_spawn,
+            mcp_servers: config.mcp_servers.into_keys().collect(),
             confine: plexus_wire::Wall::of(config.confine),
             status: session.status().into(),
             parked: session.parked,

@@ -123,6 +123,11 @@ async fn a_power_that_an_agent_has_not_is_refused_by_its_name() {
 echo '{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"c","title":"shell","rawInput":{"command":"ls"}},"options":[{"optionId":"a","kind":"allow_once","name":"A"},{"optionId":"r","kind":"reject_once","name":"R"}]}}'
 read answer; say done; end; cat"#;
     let world = world(&format!("{OPEN}{ask}"), |_| {}).await;
+    let servers = json!({"x": {"type": "stdio", "command": "x"}});
+    let given = json!({"name": "given", "agent": "scripted", "working_dir": world.work(),
+        "mcp_servers": servers});
+    let refused = world.call("agents.create", given).await.unwrap_err();
+    assert!(refused.to_string().contains("mcp_servers"), "{refused}");
     let session = world.create("bad", json!({"agent": "scripted"})).await;
     world.chat(&session, "go").await;
     let approval = world.wait_for_approval(&session).await;

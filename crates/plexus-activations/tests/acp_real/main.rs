@@ -6,6 +6,7 @@
 //! the agents.
 //!
 //! - [`cases`]: what every agent must keep.
+//! - [`given`]: MCP servers of a session, images of a prompt.
 //! - [`killed`]: the same with a real server, which is killed.
 //! - [`own`]: what is promised of one agent.
 //! - [`spawns`]: an agent that is a parent.
@@ -22,6 +23,8 @@ mod cases;
 #[cfg(target_os = "linux")]
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(target_os = "linux")]
+mod given;
 #[cfg(target_os = "linux")]
 mod killed;
 #[cfg(target_os = "linux")]
@@ -54,6 +57,8 @@ macro_rules! all_cases {
             killed,
             [a_killed_server_answers_15_s_later_and_the_tool_runs_once]
         );
+        let suite =
+            cases!(suite, $agent, given, [a_tool_of_a_given_mcp_server_is_asked_about]);
         cases!(
             suite,
             $agent,

@@ -17,6 +17,8 @@ mod cases;
 #[path = "../common/mod.rs"]
 mod common;
 #[cfg(target_os = "linux")]
+mod given;
+#[cfg(target_os = "linux")]
 mod instructions;
 #[cfg(target_os = "linux")]
 mod parked;
@@ -50,6 +52,8 @@ fn main() -> std::process::ExitCode {
         a_restart_in_the_middle_of_an_answer_loses_nothing,
         a_restart_while_it_waits_for_permission_asks_nobody_again,
         a_follow_up_on_a_warm_child_is_sooner_than_a_new_process,;
+        given:
+        a_tool_of_a_given_mcp_server_is_asked_about,;
         instructions:
         instructions_are_read_while_a_hook_beside_them_is_not_run,;
         questions:

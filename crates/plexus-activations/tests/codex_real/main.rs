@@ -5,6 +5,7 @@
 //! printed; with `PLEXUS_REQUIRE_REAL_CODEX=1` that is a failure.
 //!
 //! - [`asks`]: what is asked about, and what an answer does.
+//! - [`given`]: MCP servers of a session, images of a prompt.
 //! - [`tree`]: both agents in one tree.
 //! - [`turns`]: warm turns, steering, interrupts, resuming, forking, failures, restarts.
 #![allow(
@@ -19,6 +20,8 @@ mod asks;
 #[cfg(target_os = "linux")]
 #[path = "../common/mod.rs"]
 mod common;
+#[cfg(target_os = "linux")]
+mod given;
 #[cfg(target_os = "linux")]
 mod stage;
 #[cfg(target_os = "linux")]
@@ -48,6 +51,7 @@ fn main() -> std::process::ExitCode {
         asks::a_hostile_repository_changes_nothing,
         asks::a_sandboxed_command_runs_and_an_escalation_asks,
         asks::a_rule_in_the_home_of_codex_keeps_it_from_starting,
+        given::a_tool_of_a_given_mcp_server_is_asked_about,
         tree::a_tree_of_both_agents_has_one_queue_one_budget_and_one_history,
         turns::a_message_reaches_a_running_turn,
         turns::an_interrupt_leaves_nothing_alive,

@@ -4,6 +4,7 @@
 //! `initialize` and the request that opens the session are written at once: the agent answers them
 //! in order, and the second may carry a token, which is kept nowhere else.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -14,7 +15,7 @@ use plexus_engine::driver::{
     Stdin,
 };
 use plexus_engine::mcp::{HUB_SERVER, mcp_server};
-use plexus_wire::ProjectSettings;
+use plexus_wire::{AgentMcpServer, ProjectSettings};
 use serde_json::{Map, Value, json};
 
 use super::Homes;
@@ -97,7 +98,8 @@ fn pointer(path: &str) -> String {
 /// The request that opens the session.
 fn open(profile: &Profile, launch: &Launch<'_>) -> Result<ClientRequest, LaunchError> {
     let cwd = text(&launch.config.working_dir)?;
-    let mcp_servers: Vec<Value> = launch.hub_door.iter().map(server).collect();
+    let given = launch.config.mcp_servers.iter().map(|(name, server)| given(name, server));
+    let mcp_servers: Vec<Value> = launch.hub_door.iter().map(server).chain(given).collect();
     let dirs: Result<Vec<_>, _> = launch.config.add_dirs.iter().map(|dir| text(dir)).collect();
     let additional_directories = Some(dirs?).filter(|dirs| !dirs.is_empty());
     let meta = profile.session_meta.as_ref().map(as_json);
@@ -157,6 +159,7 @@ fn refuse_what_it_cannot_do(profile: &Profile, launch: &Launch<'_>) -> Result<()
         ),
         (config.project_settings == ProjectSettings::Trust, "trust the project's settings"),
         (config.can_spawn && !profile.mcp, "supervise children of its own (can_spawn)"),
+        (!config.mcp_servers.is_empty() && !profile.mcp, "be given MCP servers (mcp_servers)"),
         (!config.add_dirs.is_empty() && !profile.add_dirs, "be given more directories (add_dirs)"),
         (config.model.is_some() && profile.model == ModelWay::None, "be told the model"),
     ];
@@ -181,13 +184,30 @@ fn cannot(profile: &Profile, what: &str) -> LaunchError {
 /// This server as an agent names an MCP server.
 fn server(door: &McpDoor) -> Value {
     let server = mcp_server(&door.url, &door.token);
-    let headers = server.headers.iter().map(|(name, value)| json!({"name": name, "value": value}));
-    json!({
-        "type": server.r#type,
-        "name": HUB_SERVER,
-        "url": server.url,
-        "headers": headers.collect::<Vec<_>>(),
-    })
+    http(HUB_SERVER, &server.url, Some(&server.headers))
+}
+
+/// A server that the session was given. A program has no type.
+fn given(name: &str, server: &AgentMcpServer) -> Value {
+    match server {
+        AgentMcpServer::Stdio { command, args, env } => json!({
+            "name": name,
+            "command": command,
+            "args": args.as_deref().unwrap_or_default(),
+            "env": pairs(env.as_ref()),
+        }),
+        AgentMcpServer::Http { url, headers } => http(name, url, headers.as_ref()),
+    }
+}
+
+fn http(name: &str, url: &str, headers: Option<&BTreeMap<String, String>>) -> Value {
+    json!({"type": "http", "name": name, "url": url, "headers": pairs(headers)})
+}
+
+/// Names with values, as the protocol lists them.
+fn pairs(map: Option<&BTreeMap<String, String>>) -> Vec<Value> {
+    let pairs = map.into_iter().flatten();
+    pairs.map(|(name, value)| json!({"name": name, "value": value})).collect()
 }
 
 /// TOML as JSON; a profile has nothing that JSON cannot say.
@@ -323,6 +343,11 @@ mod tests {
             ("goose", json!({"project_settings": "trust"}), "trust"),
             ("goose", json!({"add_dirs": ["/more"]}), "add_dirs"),
             ("gemini", json!({"can_spawn": true}), "can_spawn"),
+            (
+                "gemini",
+                json!({"mcp_servers": {"x": {"type": "stdio", "command": "x"}}}),
+                "mcp_servers",
+            ),
             ("goose", json!({"env": {"GOOSE_MODE": "auto"}}), "GOOSE_MODE"),
             ("opencode", json!({"env": {"OPENCODE_CONFIG_CONTENT": "{}"}}), "OPENCODE_CONFIG"),
             ("claude_acp", json!({"env": {"IS_SANDBOX": "1"}}), "IS_SANDBOX"),
@@ -368,5 +393,24 @@ mod tests {
         let header = json!({"name": "Authorization", "value": "Bearer plx_secret"});
         assert_eq!((&server["type"], &server["headers"][0]), (&json!("http"), &header));
         assert_eq!(server["url"], "http://here/mcp");
+    }
+
+    #[test]
+    fn mcp_servers_of_a_session_are_named_in_the_request_that_opens_it() {
+        let config = config(json!({"mcp_servers": {
+            "one": {"type": "stdio", "command": "run", "args": ["a"], "env": {"KEY": "secret"}},
+            "two": {"type": "http", "url": "http://there", "headers": {"X": "secret"}},
+        }}));
+        for conversation in [Conversation::New, Conversation::Resume("c".to_owned())] {
+            let plan = plan_of("opencode", &launch(&config, conversation)).unwrap();
+            assert!(!format!("{:?}{:?}", plan.args, plan.env).contains("secret"));
+            let expected = json!([
+                {"name": "one", "command": "run", "args": ["a"],
+                    "env": [{"name": "KEY", "value": "secret"}]},
+                {"type": "http", "name": "two", "url": "http://there",
+                    "headers": [{"name": "X", "value": "secret"}]},
+            ]);
+            assert_eq!(lines(plan)[1]["params"]["mcpServers"], expected);
+        }
     }
 }

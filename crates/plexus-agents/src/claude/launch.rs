@@ -13,7 +13,7 @@ use plexus_engine::driver::{
 };
 use plexus_engine::mcp::{HUB_SERVER, PERMIT_SERVER, mcp_permit_server, mcp_server};
 use plexus_engine::wall::{ConfigDir, ModelDoor, WallNeeds};
-use plexus_wire::{Confine, McpConfig, ProjectSettings, Supervise};
+use plexus_wire::{AgentMcpServer, Confine, McpServer, ProjectSettings, Supervise};
 use serde::Serialize;
 
 use super::write;
@@ -171,19 +171,38 @@ pub(super) fn plan(launch: &Launch<'_>) -> Result<Plan, LaunchError> {
     })
 }
 
-/// The MCP configuration: one server to ask through, one to supervise children of its own with.
+/// The MCP configuration: the servers that the session was given, one to ask through, and one to
+/// supervise children of its own with.
 fn mcp_config(launch: &Launch<'_>) -> Result<Option<String>, LaunchError> {
-    let mut servers = BTreeMap::new();
+    let given = launch.config.mcp_servers.iter();
+    let mut servers: BTreeMap<&str, CliServer<'_>> =
+        given.map(|(name, server)| (name.as_str(), CliServer::Given(server))).collect();
     if let Some(door) = &launch.permit_door {
-        servers.insert(PERMIT_SERVER.to_owned(), mcp_permit_server(&door.url, &door.token));
+        let server = mcp_permit_server(&door.url, &door.token);
+        servers.insert(PERMIT_SERVER, CliServer::Ours(server));
     }
     if let Some(door) = &launch.hub_door {
-        servers.insert(HUB_SERVER.to_owned(), mcp_server(&door.url, &door.token));
+        servers.insert(HUB_SERVER, CliServer::Ours(mcp_server(&door.url, &door.token)));
     }
     if servers.is_empty() {
         return Ok(None);
     }
-    as_json(&McpConfig { mcp_servers: servers }).map(Some)
+    as_json(&CliMcpConfig { mcp_servers: servers }).map(Some)
+}
+
+/// The MCP servers of a run, as `--mcp-config` takes them.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CliMcpConfig<'a> {
+    mcp_servers: BTreeMap<&'a str, CliServer<'a>>,
+}
+
+/// One of them. The CLI takes what a session was given in the form in which callers write it.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum CliServer<'a> {
+    Ours(McpServer),
+    Given(&'a AgentMcpServer),
 }
 
 fn as_json(value: &impl Serialize) -> Result<String, LaunchError> {
@@ -377,6 +396,7 @@ mod tests {
             disallowed_tools: vec!["WebFetch".into()],
             add_dirs: vec!["/more".into()],
             env: BTreeMap::from([("TOKEN_OF_THE_SESSION".into(), "x".into())]),
+            mcp_servers: BTreeMap::new(),
             confine: Confine::None,
             budget: None,
         }
@@ -455,6 +475,20 @@ mod tests {
         assert!(matches!(plan.stdin, Stdin::Nothing));
         assert!(plan.files[0].content.contains("Bearer plx_secret"));
         assert!(!format!("{plan:?}").contains("plx_secret"), "a token is never printed");
+    }
+
+    #[test]
+    fn mcp_servers_of_a_session_are_in_the_private_file_alone() {
+        let servers = json!({
+            "one": {"type": "stdio", "command": "run", "args": ["a"], "env": {"KEY": "secret"}},
+            "two": {"type": "http", "url": "http://there", "headers": {"X": "secret"}},
+        });
+        let mcp_servers = serde_json::from_value(servers.clone()).unwrap();
+        let config = SessionConfig { mcp_servers, ..config() };
+        let plan = plan(&control(&config)).unwrap();
+        assert!(!format!("{plan:?}{config:?}").contains("secret"));
+        let file: serde_json::Value = serde_json::from_str(&plan.files[0].content).unwrap();
+        assert_eq!(file, json!({"mcpServers": servers}));
     }
 
     #[test]

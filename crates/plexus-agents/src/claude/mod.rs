@@ -56,6 +56,7 @@ impl Driver for ClaudeCode {
             cost: CostPower::Usd,
             says_who_accepted: true,
             asks_for: AsksFor::Everything,
+            mcp_servers: true,
         }
     }
 

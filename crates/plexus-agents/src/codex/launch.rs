@@ -16,8 +16,8 @@ use plexus_engine::driver::{
 use plexus_engine::mcp::HUB_SERVER;
 use plexus_engine::session::SessionConfig;
 use plexus_engine::wall::{ConfigDir, WallNeeds};
-use plexus_wire::{Confine, ProjectSettings, Supervise};
-use serde_json::{Value, json};
+use plexus_wire::{AgentMcpServer, Confine, ProjectSettings, Supervise};
+use serde_json::{Map, Value, json};
 
 use super::CodexOptions;
 use super::memory::Mode;
@@ -212,8 +212,26 @@ fn thread_options(launch: &Launch<'_>) -> Result<ThreadOptions, LaunchError> {
         sandbox: Some(sandbox.to_owned()),
         approvals_reviewer: Some("user".to_owned()),
         developer_instructions: config.system_prompt.clone(),
-        config: None,
+        config: given_servers(config),
     })
+}
+
+/// The MCP servers that the session was given, as settings of the thread: an argument would show
+/// what they carry to every process of the machine. Every call of them is asked about.
+fn given_servers(config: &SessionConfig) -> Option<Map<String, Value>> {
+    let servers = config.mcp_servers.iter().map(|(name, server)| {
+        let mut settings = match server {
+            AgentMcpServer::Stdio { command, args, env } => {
+                json!({"command": command, "args": args, "env": env})
+            }
+            AgentMcpServer::Http { url, headers } => json!({"url": url, "http_headers": headers}),
+        };
+        settings["default_tools_approval_mode"] = json!("prompt");
+        settings["tool_timeout_sec"] = json!(LONGEST_CALL_SECS);
+        (name.clone(), settings)
+    });
+    let servers: Map<String, Value> = servers.collect();
+    (!servers.is_empty()).then(|| Map::from_iter([("mcp_servers".to_owned(), servers.into())]))
 }
 
 fn utf8(path: &Path) -> Result<String, LaunchError> {

@@ -99,6 +99,7 @@ impl Driver for Codex {
             cost: if self.options.prices.is_empty() { CostPower::Tokens } else { CostPower::Usd },
             says_who_accepted: false,
             asks_for: AsksFor::Everything,
+            mcp_servers: true,
         }
     }
 

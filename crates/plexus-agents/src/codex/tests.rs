@@ -334,6 +334,24 @@ fn a_child_that_supervises_reaches_the_hub_with_a_token_that_is_no_argument() {
 }
 
 #[test]
+fn mcp_servers_of_a_session_are_settings_of_its_thread_and_no_arguments() {
+    let config = config(&json!({"mcp_servers": {
+        "one": {"type": "stdio", "command": "run", "args": ["a"], "env": {"KEY": "secret"}},
+        "two": {"type": "http", "url": "http://there", "headers": {"X": "secret"}},
+    }}));
+    for conversation in [Conversation::New, Conversation::Resume(THREAD.to_owned())] {
+        let plan = codex().launch(&launch(&config, conversation)).unwrap();
+        assert!(!format!("{:?}{:?}", plan.args, plan.env).contains("secret"));
+        let servers = thread_request(&plan)["params"]["config"]["mcp_servers"].clone();
+        assert_eq!(servers["one"]["env"]["KEY"], "secret");
+        assert_eq!(servers["two"]["http_headers"]["X"], "secret");
+        for name in ["one", "two"] {
+            assert_eq!(servers[name]["default_tools_approval_mode"], "prompt");
+        }
+    }
+}
+
+#[test]
 fn what_codex_cannot_do_is_said_before_it_starts() {
     let with_tools = config(&json!({"allowed_tools": ["Bash"]}));
     let error = codex().launch(&launch(&with_tools, Conversation::New)).unwrap_err();

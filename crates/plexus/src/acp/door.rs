@@ -7,18 +7,19 @@ use acp_lines::send::{
 };
 use acp_lines::serve::{ClientReader, FromClient};
 use acp_lines::{PROTOCOL_VERSION, RequestId, ServedLine};
-use plexus_client::wire::{Approval, Mode, Session, SessionId};
+use plexus_client::wire::{AgentPowers, Approval, Mode, Session, SessionId};
 use plexus_client::{Client, ClientError};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::fronted::{Fronted, How, Undecided, Via};
 use super::hands::Hands;
-use super::opening::{self, Editor, New, Settings};
+use super::opening::{self, Again, Editor, New, Opened, Settings};
 use super::options;
 use super::reader::Heard;
 use super::refusal::Refusal;
 use super::server::Server;
+use super::servers::Servers;
 use crate::cli::complain;
 
 /// Causes that wait for the loop; behind them their senders wait.
@@ -38,8 +39,7 @@ pub(super) enum Cause {
     Found {
         request: RequestId,
         how: How,
-        notes: Vec<String>,
-        outcome: Result<Box<Session>, Refusal>,
+        outcome: Result<Opened, Refusal>,
     },
     /// A request is done that concerns no open session.
     Done { request: RequestId, outcome: Result<Value, Refusal> },
@@ -153,7 +153,7 @@ impl Door {
     /// Takes a request; one that is not refused here is answered when it is done.
     async fn take(&mut self, id: RequestId, request: ClientRequest) -> Result<(), Refusal> {
         if let ClientRequest::Initialize(asked) = request {
-            return self.initialize(id, asked).await;
+            return self.initialize(id, asked);
         }
         let Some(editor) = &self.editor else {
             return Err(Refusal::now("`initialize` comes before every other request"));
@@ -206,7 +206,7 @@ impl Door {
         Ok(())
     }
 
-    async fn initialize(&mut self, id: RequestId, asked: Initialize) -> Result<(), Refusal> {
+    fn initialize(&mut self, id: RequestId, asked: Initialize) -> Result<(), Refusal> {
         if asked.protocol_version < PROTOCOL_VERSION {
             return Err(Refusal::params(format!(
                 "version {} of the protocol is not spoken here; version {PROTOCOL_VERSION} is",
@@ -215,33 +215,23 @@ impl Door {
         }
         let name = asked.client_info.map(|info| info.name).unwrap_or_default();
         self.editor = Some(Editor(name));
-        // What is not named here is not offered: images and audio in prompts, MCP servers, forks.
-        let result = json!({
-            "protocolVersion": PROTOCOL_VERSION,
-            "agentCapabilities": {
-                "loadSession": true,
-                "promptCapabilities": {"image": false, "audio": false, "embeddedContext": true},
-                "mcpCapabilities": {"http": false, "sse": false},
-                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
-            },
-            "agentInfo": {
-                "name": "plexus", "title": "Plexus", "version": env!("CARGO_PKG_VERSION"),
-            },
-            "authMethods": [],
+        let (server, settings) = (self.hands.server().clone(), self.settings.clone());
+        self.hands.later(async move {
+            let outcome = opening::powers(&server, &settings).await.map(introduction);
+            Cause::Done { request: id, outcome }
         });
-        self.hands.say(&ServedLine::Result { id, result }).await;
         Ok(())
     }
 
     fn begin(&mut self, id: RequestId, asked: SessionNew, editor: Editor) -> Result<(), Refusal> {
         self.check_room()?;
         let (server, settings) = (self.hands.server().clone(), self.settings.clone());
-        let notes = notes_about(&asked.mcp_servers);
+        let servers = Servers::of(&asked.mcp_servers)?;
         let more_dirs = asked.additional_directories.unwrap_or_default();
-        let new = New { cwd: asked.cwd, more_dirs };
+        let new = New { cwd: asked.cwd, more_dirs, servers };
         self.hands.later(async move {
-            let outcome = opening::begin(&server, &settings, &editor, new).await.map(Box::new);
-            Cause::Found { request: id, how: How::New, notes, outcome }
+            let outcome = opening::begin(&server, &settings, &editor, new).await;
+            Cause::Found { request: id, how: How::New, outcome }
         });
         Ok(())
     }
@@ -259,11 +249,11 @@ impl Door {
             None => self.check_room()?,
         }
         let (server, settings) = (self.hands.server().clone(), self.settings.clone());
-        let notes = notes_about(&asked.mcp_servers.unwrap_or_default());
-        let (session, cwd) = (asked.session_id, asked.cwd);
+        let servers = Servers::of(&asked.mcp_servers.unwrap_or_default())?;
+        let again = Again { session: asked.session_id, cwd: asked.cwd, servers };
         self.hands.later(async move {
-            let outcome = opening::find(&server, &settings, &session, &cwd).await.map(Box::new);
-            Cause::Found { request: id, how, notes, outcome }
+            let outcome = opening::find(&server, &settings, again).await;
+            Cause::Found { request: id, how, outcome }
         });
         Ok(())
     }
@@ -277,8 +267,8 @@ impl Door {
 
     async fn work(&mut self, cause: Cause) {
         match cause {
-            Cause::Found { request, how, notes, outcome } => match outcome {
-                Ok(session) => self.found(&session, request, how, notes).await,
+            Cause::Found { request, how, outcome } => match outcome {
+                Ok(opened) => self.found(opened, request, how).await,
                 Err(refusal) => self.hands.say(&refusal.answer(request)).await,
             },
             Cause::Done { request, outcome } => {
@@ -344,14 +334,18 @@ impl Door {
         }
     }
 
-    async fn found(&mut self, session: &Session, request: RequestId, how: How, notes: Vec<String>) {
+    async fn found(&mut self, opened: Opened, request: RequestId, how: How) {
+        let Opened { session, notes } = opened;
+        for words in &notes {
+            complain(&format!("plexus acp: {words}"));
+        }
         if self.sessions.get(&session.id).is_some_and(Fronted::is_busy) {
             let refusal = Refusal::now("a prompt is running in this session");
             return self.hands.say(&refusal.answer(request)).await;
         }
         // The one that was open is dropped first: it must not be heard twice.
         self.sessions.remove(&session.id);
-        let opened = Fronted::open(session, request, how, notes, &self.hands).await;
+        let opened = Fronted::open(&session, request, how, notes, &self.hands).await;
         self.sessions.insert(session.id, opened);
     }
 }
@@ -372,21 +366,22 @@ fn own(sessions: &HashMap<SessionId, Fronted>, id: &str) -> Result<SessionId, Re
     })
 }
 
-fn closed() -> Refusal {
-    Refusal::not_found("the session is not open here any more")
+/// Who this is, and what it takes: as much as the agent of new sessions does. What is not named here
+/// is not offered: images and audio in prompts, MCP servers over SSE, forks.
+fn introduction(powers: AgentPowers) -> Value {
+    json!({
+        "protocolVersion": PROTOCOL_VERSION,
+        "agentCapabilities": {
+            "loadSession": true,
+            "promptCapabilities": {"image": false, "audio": false, "embeddedContext": true},
+            "mcpCapabilities": {"http": powers.mcp_servers, "sse": false},
+            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
+        },
+        "agentInfo": {"name": "plexus", "title": "Plexus", "version": env!("CARGO_PKG_VERSION")},
+        "authMethods": [],
+    })
 }
 
-/// What the editor is told about MCP servers that it wanted to give to the agent.
-fn notes_about(servers: &[Value]) -> Vec<String> {
-    let names: Vec<&str> =
-        servers.iter().map(|server| server["name"].as_str().unwrap_or("(unnamed)")).collect();
-    if names.is_empty() {
-        return Vec::new();
-    }
-    let words = format!(
-        "the MCP servers of this editor are not given to the agent, which has its own: {}",
-        names.join(", ")
-    );
-    complain(&format!("plexus acp: {words}"));
-    vec![words]
+fn closed() -> Refusal {
+    Refusal::not_found("the session is not open here any more")
 }

@@ -4,7 +4,8 @@
 //!
 //! In reading order:
 //! - [`door`]: the loop; requests of the editor, and everything that comes back.
-//! - [`opening`]: finds or creates the session that a request names.
+//! - [`opening`]: finds or creates the session that a request names; [`servers`]: the MCP servers
+//!   that the editor gives to its agent.
 //! - [`fronted`]: one open session: its turn, its dialogs, its options.
 //! - [`reader`]: the history and the events of a session, in order; [`history`]: what a fork goes
 //!   on from.
@@ -29,6 +30,7 @@ mod questions;
 mod reader;
 mod refusal;
 mod server;
+mod servers;
 mod view;
 
 use anyhow::{Context as _, Result};

@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use plexus_client::wire::{
-    CreateParams, ErrorKind, ListParams, Session, SessionId, SessionRef, Supervise, method,
+    AgentKind, AgentPowers, CreateParams, ErrorKind, ListParams, NoParams, Session, SessionId,
+    SessionRef, Supervise, method,
 };
 use serde_json::{Map, Value, json};
 
 use super::refusal::Refusal;
 use super::server::Server;
+use super::servers::Servers;
 use crate::cli::run::{drawn_name, refuse_our_own_data};
 use crate::config::real_path;
 
@@ -42,6 +44,51 @@ pub(super) struct Editor(pub(super) String);
 pub(super) struct New {
     pub(super) cwd: String,
     pub(super) more_dirs: Vec<String>,
+    pub(super) servers: Servers,
+}
+
+/// A conversation that is opened again.
+#[derive(Clone, Debug)]
+pub(super) struct Again {
+    pub(super) session: String,
+    pub(super) cwd: String,
+    pub(super) servers: Servers,
+}
+
+/// A session that was found or created, and what the editor is told about it.
+#[derive(Clone, Debug)]
+pub(super) struct Opened {
+    pub(super) session: Box<Session>,
+    pub(super) notes: Vec<String>,
+}
+
+impl Opened {
+    fn new(session: Session, servers: &Servers) -> Self {
+        Self { session: Box::new(session), notes: servers.notes() }
+    }
+
+    /// A session that was there already: it has the servers that it was created with.
+    fn again(session: Session, servers: Servers) -> Self {
+        let servers = servers.beyond(&session.mcp_servers);
+        Self::new(session, &servers)
+    }
+}
+
+/// Returns what the agent of new sessions can do. Of one that the server does not know, that is
+/// nothing.
+pub(super) async fn powers(server: &Server, settings: &Settings) -> Result<AgentPowers, Refusal> {
+    let agent = match &settings.session {
+        None => settings.agent.clone(),
+        Some(which) => match server.call::<method::agents::Get>(&named(which)).await {
+            Ok(found) => Some(found.session.agent),
+            Err(error) if error.kind() == ErrorKind::NotFound => settings.agent.clone(),
+            Err(error) => return Err(error.into()),
+        },
+    };
+    let kinds = server.call::<method::agents::Kinds>(&NoParams {}).await?.agents;
+    // The first one is that of a session that names none.
+    let is_it = |kind: &AgentKind| agent.as_ref().is_none_or(|agent| *agent == kind.agent);
+    Ok(kinds.into_iter().find(is_it).map(|kind| kind.powers).unwrap_or_default())
 }
 
 /// Opens a new conversation: a new session, or the one that the command line names.
@@ -50,20 +97,19 @@ pub(super) async fn begin(
     settings: &Settings,
     editor: &Editor,
     new: New,
-) -> Result<Session, Refusal> {
+) -> Result<Opened, Refusal> {
     let dir = directory(&new.cwd)?;
     refuse_our_own_data(&dir, &settings.data_dir)
         .map_err(|error| Refusal::params(format!("{error:#}")))?;
     let Some(which) = &settings.session else {
-        return create(server, settings, editor, &dir, new.more_dirs, Name::Drawn).await;
+        return create(server, settings, editor, &dir, new, Name::Drawn).await;
     };
     match server.call::<method::agents::Get>(&named(which)).await {
-        Ok(found) => fitting(found.session, &dir),
+        Ok(found) => Ok(Opened::again(fitting(found.session, &dir)?, new.servers)),
         Err(error)
             if error.kind() == ErrorKind::NotFound && which.parse::<SessionId>().is_err() =>
         {
-            let name = Name::Given(which);
-            create(server, settings, editor, &dir, new.more_dirs, name).await
+            create(server, settings, editor, &dir, new, Name::Given(which)).await
         }
         Err(error) => Err(error.into()),
     }
@@ -73,10 +119,10 @@ pub(super) async fn begin(
 pub(super) async fn find(
     server: &Server,
     settings: &Settings,
-    id: &str,
-    cwd: &str,
-) -> Result<Session, Refusal> {
-    let dir = directory(cwd)?;
+    again: Again,
+) -> Result<Opened, Refusal> {
+    let dir = directory(&again.cwd)?;
+    let id = &again.session;
     let unknown = || Refusal::not_found(format!("there is no session {id:?}"));
     let id: SessionId = id.parse().map_err(|_| unknown())?;
     let session = match server.call::<method::agents::Get>(&SessionRef::id(id)).await {
@@ -88,7 +134,7 @@ pub(super) async fn find(
         Some(which) if *which != session.name && *which != session.id.to_string() => {
             Err(Refusal::params(format!("this door was started for the session {which:?} only")))
         }
-        Some(_) | None => Ok(session),
+        Some(_) | None => Ok(Opened::again(session, again.servers)),
     }
 }
 
@@ -178,10 +224,16 @@ async fn create(
     settings: &Settings,
     editor: &Editor,
     dir: &Path,
-    more_dirs: Vec<String>,
+    new: New,
     name: Name<'_>,
-) -> Result<Session, Refusal> {
-    let more_dirs: Vec<PathBuf> = more_dirs.into_iter().map(PathBuf::from).collect();
+) -> Result<Opened, Refusal> {
+    let more_dirs: Vec<PathBuf> = new.more_dirs.into_iter().map(PathBuf::from).collect();
+    let takes_servers =
+        new.servers.given.is_empty() || powers(server, settings).await?.mcp_servers;
+    let servers = match takes_servers {
+        true => new.servers,
+        false => new.servers.without_given("this agent cannot be given MCP servers"),
+    };
     // A call whose answer was lost is made again: what it created is known by this.
     let request = SessionId::generate().to_string();
     let noted = json!({"editor": editor.0, "request": request});
@@ -196,6 +248,7 @@ async fn create(
             model: settings.model.clone(),
             supervise: settings.supervise,
             add_dirs: (!more_dirs.is_empty()).then(|| more_dirs.clone()),
+            mcp_servers: (!servers.given.is_empty()).then(|| servers.given.clone()),
             metadata: Some(metadata.clone()),
             ..CreateParams::new(&name_now, dir)
         };
@@ -206,7 +259,7 @@ async fn create(
         };
         let session = server.call::<method::agents::Get>(&which).await?.session;
         if session.metadata.to_value()["acp"] == noted {
-            return Ok(session);
+            return Ok(Opened::new(session, &servers));
         }
         if matches!(name, Name::Given(_)) || attempt == NAME_TRIES {
             return Err(Refusal::params(format!("the name {} is taken", session.name)));

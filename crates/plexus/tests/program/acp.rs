@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::piped::Piped;
-use crate::place::Place;
+use crate::place::{Place, mode};
 use crate::serve::Server;
 
 /// An editor that started `plexus acp`.
@@ -342,4 +342,80 @@ fn an_editor_is_told_what_to_paste() {
         let text = place.works(&["acp-config", editor]);
         assert!(text.contains(words) && text.contains("\"acp\""), "{text}");
     }
+}
+
+#[test]
+fn mcp_servers_of_the_editor_are_given_to_the_agent_and_asked_about() {
+    let place = Place::new();
+    let outside = tempfile::tempdir().unwrap();
+    let file = outside.path().join("put");
+    let given = testkit::mcp_tool::servers(outside.path(), &file).unwrap();
+    let given = &given[testkit::mcp_tool::NAME];
+    let pairs = |map: &Value| -> Vec<Value> {
+        let pairs = map.as_object().unwrap().iter();
+        pairs.map(|(name, value)| json!({"name": name, "value": value})).collect()
+    };
+    let servers = json!([
+        {"name": "given", "command": given["command"], "args": given["args"],
+            "env": pairs(&given["env"])},
+        {"type": "sse", "name": "old", "url": "http://127.0.0.1:9", "headers": []},
+    ]);
+    let new = json!({"cwd": place.work(), "mcpServers": servers});
+
+    let mut editor = Editor::start(&place, &[]);
+    let begun = editor.piped.answer(1);
+    assert_eq!(begun["result"]["agentCapabilities"]["mcpCapabilities"]["http"], true, "{begun}");
+    let opened = editor.ask("session/new", new.clone());
+    let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
+    let put = "tool mcp__given__put {\"note\":\"x\"}";
+    let prompt = editor.prompt(&session, put);
+    editor.chunk("agent_thought_chunk", "old speaks \"sse\"");
+    let question = editor.piped.until("a question", |it| it["method"] == "session/request_permission");
+    assert!(!file.exists(), "it ran before anybody allowed it");
+    // What it carries is in private files alone.
+    assert_eq!(testkit::mcp_tool::shown_in_arguments().unwrap(), []);
+    let configs = private_files(&place, "mcp.json");
+    assert_eq!(configs, [0o600], "the configuration of the run");
+    editor.select(&question, "allow");
+    assert_eq!(editor.stopped(prompt), "end_turn");
+    assert!(std::fs::read_to_string(&file).unwrap().contains(testkit::mcp_tool::SECRET));
+
+    // An editor sends its servers again; the session has those that it was created with.
+    editor.ask("session/close", json!({"sessionId": session}));
+    let mut again = new.clone();
+    again["sessionId"] = json!(session);
+    again["mcpServers"].as_array_mut().unwrap().push(json!({"name": "new", "command": "x"}));
+    assert!(editor.ask("session/load", again)["result"].is_object());
+    let prompt = editor.prompt(&session, "say on");
+    editor.chunk("agent_thought_chunk", "new: the session keeps the servers");
+    assert_eq!(editor.stopped(prompt), "end_turn");
+
+    // A model without tools cannot be given any, and the editor is told by name.
+    let mut editor = Editor::start(&place, &["--agent", "cone"]);
+    let begun = editor.piped.answer(1);
+    assert_eq!(begun["result"]["agentCapabilities"]["mcpCapabilities"]["http"], false, "{begun}");
+    let opened = editor.ask("session/new", new);
+    let session = opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{opened}"));
+    let got = place.call("agents.get", &json!({"session_id": session}));
+    assert_eq!(got["session"].get("mcp_servers"), None, "{got}");
+    let refused = json!({"name": "cone", "working_dir": place.work(), "agent": "cone",
+        "mcp_servers": {"given": given}});
+    let words = place.fails(&["call", "agents.create", &refused.to_string()]);
+    assert!(words.contains("given") && words.contains("power mcp_servers"), "{words}");
+}
+
+/// The modes of all files of a name below the runs of a server.
+fn private_files(place: &Place, name: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut dirs = vec![place.data().join("runs")];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                dirs.push(entry.path());
+            } else if entry.file_name() == name {
+                found.push(mode(&entry.path()));
+            }
+        }
+    }
+    found
 }

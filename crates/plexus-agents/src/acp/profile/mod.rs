@@ -75,7 +75,7 @@ pub struct Profile {
     /// Whether it has no tools at all, so that there is nothing to keep from it.
     #[serde(default)]
     pub without_tools: bool,
-    /// Whether it uses the MCP servers that a client names.
+    /// Whether it uses the MCP servers that a client names, and asks about their tools.
     #[serde(default)]
     pub mcp: bool,
     /// Whether it takes more directories than the working directory.

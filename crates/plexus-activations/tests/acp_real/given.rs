@@ -1,0 +1,50 @@
+//! What whoever creates a session and writes its prompts gives to a real agent.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde_json::json;
+use testkit::mcp_tool;
+use testkit::messages_api::Step;
+use testkit::real_acp::Agent;
+
+use crate::stage::Stage;
+
+/// What Claude Code calls the tool. It lists tools of MCP servers only when its model searches.
+const UNLISTED: &str = "mcp__given__put";
+
+pub(crate) async fn a_tool_of_a_given_mcp_server_is_asked_about(
+    agent: Agent,
+    cli: PathBuf,
+) -> Result<()> {
+    let stage = Stage::new(agent, cli).await?;
+    stage.props.api.respond_with(move |asked| {
+        if asked.tool_results().len() == 2 {
+            return Some(Step::text("Done."));
+        }
+        let listed = asked.tool_names().into_iter().find(|tool| tool.ends_with("put"));
+        Some(Step::tool(listed.unwrap_or(UNLISTED), json!({"note": "x"})))
+    });
+    let outside = tempfile::tempdir()?;
+    let file = outside.path().join("put");
+    let servers = mcp_tool::servers(outside.path(), &file)?;
+    let params = stage.params(json!({"mcp_servers": servers}));
+    let session = stage.world.create("given", params).await;
+    let got = stage.world.ok("agents.get", json!({"session_id": session})).await;
+    assert_eq!(got["session"]["mcp_servers"], json!([mcp_tool::NAME]));
+    let chat = stage.world.chat(&session, "put it twice").await;
+    for approve in [false, true] {
+        let asked = stage.world.wait_for_approval(&session).await;
+        let name = asked["tool_name"].as_str().unwrap();
+        assert!(name.contains(mcp_tool::NAME) && name.ends_with("put"), "{asked:#}");
+        assert!(!file.exists(), "it ran before anybody allowed it");
+        assert_eq!(mcp_tool::shown_in_arguments()?, []);
+        stage.world.respond(&asked, approve).await;
+    }
+    assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
+    assert_eq!(std::fs::read_to_string(&file)?, format!("{}\n", mcp_tool::SECRET));
+    let events = format!("{:?}", stage.world.events(&session, chat).await);
+    assert!(!events.contains(mcp_tool::SECRET), "{events}");
+    stage.nothing_lives().await;
+    Ok(())
+}
