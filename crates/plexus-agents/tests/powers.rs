@@ -39,6 +39,7 @@ fn each_agent_claims_the_powers_of_the_table() {
             "everything", "everything", "everything", "everything", "everything", "changes",
             "everything"
         ],
+        "images": [true, true, true, true, true, true, false],
         "mcp_servers": [true, true, true, false, true, true, false],
     });
     let agents = table["power"].as_array().unwrap();

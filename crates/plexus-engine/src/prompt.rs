@@ -1,7 +1,37 @@
-//! The prompt of a chat, read from its node.
+//! The prompt of a chat, read from its node, and its images.
 
 use plexus_core::SessionId;
-use plexus_store::{NodeData, Store, StoreError};
+use plexus_store::{NodeData, PromptImage, Store, StoreError};
+
+/// What every prompt with images holds: the line that says that its first one is there.
+const FIRST_IMAGE: &str = "\n[image 1: ";
+
+/// What an agent is told.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Prompt {
+    /// The text. It says which images there are.
+    pub text: String,
+    /// Its images.
+    pub images: Vec<PromptImage>,
+}
+
+/// Reads the prompt of a chat with its images.
+///
+/// # Errors
+/// As [`prompt_text`].
+pub async fn prompt_of(
+    store: &dyn Store,
+    session: SessionId,
+    chat: u32,
+) -> Result<Prompt, StoreError> {
+    let text = prompt_text(store, session, chat).await?;
+    // Most prompts have none, and need no second look.
+    let images = match text.contains(FIRST_IMAGE) {
+        true => store.chat_images(session, chat).await?,
+        false => Vec::new(),
+    };
+    Ok(Prompt { text, images })
+}
 
 /// Reads the prompt of a chat.
 ///
@@ -18,5 +48,16 @@ pub async fn prompt_text(
         NodeData::Pruned {} | NodeData::External { .. } => {
             Err(StoreError::invalid("read a prompt: its node holds no text"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prompt_with_images_is_known_by_its_text() {
+        let images = [PromptImage::new("image/png", "AAAA")];
+        assert!(plexus_wire::prompt_with_images("see", &images).contains(FIRST_IMAGE));
     }
 }

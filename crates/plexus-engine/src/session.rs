@@ -7,7 +7,8 @@ use std::time::Duration;
 use plexus_core::SessionId;
 use plexus_store::{JsonText, SessionRecord, StoreError};
 use plexus_wire::{
-    AgentMcpServer, Budget, ChannelChoice, Confine, FIRST_AGENT, ProjectSettings, Supervise, TimedMode,
+    AgentMcpServer, Budget, ChannelChoice, Confine, FIRST_AGENT, ProjectSettings, Supervise,
+    TimedMode,
 };
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

@@ -30,6 +30,7 @@ use crate::home::{HomeError, Homes, find_unwanted};
 use crate::identity::Identity;
 use crate::instructions;
 use crate::parking::transcript::Unwakeable;
+use crate::prompt::Prompt;
 use crate::replan::Replans;
 use crate::run::state::{Begun, OpenChat, RunState};
 use crate::run::{Keeping, NoExit, Origin, Run, RunKeeper, RunTools, close_questions};
@@ -144,7 +145,7 @@ impl Starter {
         keeper: Weak<dyn RunKeeper>,
         session: &SessionRecord,
         chat: &Chat,
-        prompt: &str,
+        prompt: &Prompt,
         keeping: Keeping,
     ) -> Result<Run, StartError> {
         let config = SessionConfig::of(session)?;
@@ -225,7 +226,7 @@ impl Starter {
         &self,
         begun: Beginning<'_>,
         prompt_id: Uuid,
-        prompt: &str,
+        prompt: &Prompt,
     ) -> Result<Hold, StartError> {
         let settings = &self.tools.settings;
         let dir = RunDir::new(settings.run_dir(begun.key));
@@ -255,7 +256,8 @@ impl Starter {
             own_home: (config.confine != Confine::None).then_some(own_home.as_path()),
             live_text: settings.live_deltas,
             prompt_id,
-            prompt,
+            prompt: &prompt.text,
+            images: &prompt.images,
         })?;
         if let Some(home) = &plan.home {
             let env = environment(&plan, begun.config, |name| std::env::var_os(name));

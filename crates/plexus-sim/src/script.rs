@@ -153,7 +153,8 @@ fn parse(script: &str) -> Result<Vec<Step>, ScriptError> {
     let mut steps = Vec::new();
     for (index, line) in script.lines().enumerate() {
         let line = line.trim();
-        if line.is_empty() || line.starts_with('#') {
+        // A prompt with images says of each that it is there.
+        if line.is_empty() || line.starts_with('#') || line.starts_with("[image ") {
             continue;
         }
         steps.push(parse_step(line).map_err(|problem| ScriptError { line: index + 1, problem })?);

@@ -35,6 +35,9 @@ pub struct AgentPowers {
     /// Whether a session can give it MCP servers.
     #[serde(default)]
     pub mcp_servers: bool,
+    /// Whether a prompt may have images.
+    #[serde(default)]
+    pub images: bool,
 }
 
 /// How the reason of a denial reaches an agent.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounds::{PageLimit, WaitMs};
 use crate::handle::Handle;
 use crate::ids::{NodeId, SessionId, TreeId};
+use crate::images::PromptImage;
 use crate::said::Said;
 use crate::schema::tagged;
 use crate::session::{SessionRef, SessionStatus};
@@ -45,6 +46,15 @@ pub struct ChatParams {
     #[serde(deserialize_with = "crate::text::one::<crate::text::Prompt, _>")]
     #[schemars(length(min = 1, max = 10_485_760))]
     pub prompt: String,
+    /// Images that belong to the prompt. Its text is stored and shown with a line for each. They
+    /// need the power `images` of the session's agent.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::images::maybe_images"
+    )]
+    #[schemars(length(max = 20))]
+    pub images: Option<Vec<PromptImage>>,
     /// Whether the session goes on as if this chat had not been.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ephemeral: Option<bool>,
@@ -68,6 +78,7 @@ impl ChatParams {
             session_id: session.session_id,
             name: session.name,
             prompt: prompt.into(),
+            images: None,
             ephemeral: None,
             idempotency_key: None,
             wait_ms: None,

@@ -17,7 +17,7 @@
 //! - [`said`]: values that a later server may say in words that this version does not know.
 //! - [`caller`], [`token`], [`error`]: who calls, what says so, and the one error that every door
 //!   shows.
-//! - [`session`], [`create`], [`mcp_servers`], [`wall`], [`chat`], [`budget`],
+//! - [`session`], [`create`], [`mcp_servers`], [`wall`], [`chat`], [`images`], [`budget`],
 //!   [`cursor`]: what `claudecode` takes and gives.
 //! - [`event`], [`reading`], [`conversation`]: what happens in a chat, and the ways to read it.
 //! - [`approval`], [`decision`], [`rule`], [`proposal`], [`audit`]: what `loopback` takes and gives.
@@ -53,6 +53,7 @@ pub mod hook;
 pub mod hub;
 pub mod identity;
 pub mod ids;
+pub mod images;
 pub mod json;
 pub mod mcp_servers;
 pub mod method;
@@ -95,6 +96,7 @@ pub use hook::*;
 pub use hub::*;
 pub use identity::*;
 pub use ids::{ApprovalId, EventId, NodeId, PluginId, RuleId, ServerId, SessionId, TreeId};
+pub use images::{IMAGE_TYPES, MAX_IMAGE_BYTES, MAX_IMAGES, PromptImage, prompt_with_images};
 pub use json::{Json, Object};
 pub use mcp_servers::{AgentMcpServer, MAX_MCP_NAME_BYTES, MAX_MCP_SERVERS, check_mcp_name};
 pub use method::Method;

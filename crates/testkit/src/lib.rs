@@ -14,6 +14,7 @@
 //! - [`responses_api`]: a scripted stand-in for the OpenAI Responses API.
 //! - [`permit_server`]: a minimal MCP server with one permission tool; [`mcp_tool`]: one with one
 //!   tool, on stdin and stdout.
+//! - [`picture`]: a picture that every agent can read.
 //! - [`real_cli`]: finds the real CLI of an agent, and runs suites that need it; [`real_claude`],
 //!   [`real_codex`] and [`real_acp`] are those of Claude Code, of Codex and of agents of the Agent
 //!   Client Protocol, each with its sandbox.
@@ -27,6 +28,7 @@ pub mod messages_api;
 #[cfg(target_os = "linux")]
 pub mod netns;
 pub mod permit_server;
+pub mod picture;
 #[cfg(target_os = "linux")]
 pub mod postgres;
 #[cfg(target_os = "linux")]

@@ -24,6 +24,27 @@ export type AgentKinds = {
   agents: AgentKind[];
 };
 
+/** One MCP server for an agent. Arguments, variables, addresses and headers may be secrets, so it is never printed. */
+export type AgentMcpServer =
+  /** A program that the agent starts, and talks to on its stdin and stdout. */
+  | {
+    type: "stdio";
+    /** Its arguments. */
+    args?: string[] | null;
+    /** The program. */
+    command: string;
+    /** Variables for its environment. */
+    env?: { [key: string]: string } | null;
+  }
+  /** A server over HTTP. */
+  | {
+    type: "http";
+    /** What every request carries. */
+    headers?: { [key: string]: string } | null;
+    /** Its address. */
+    url: string;
+  };
+
 /** What an agent can do. A method that needs a power which the session's agent has not says so. */
 export type AgentPowers = {
   /** What the agent asks about. */
@@ -36,6 +57,10 @@ export type AgentPowers = {
   edit_input: boolean;
   /** Where a conversation can be forked. */
   fork: ForkPower;
+  /** Whether a prompt may have images. */
+  images: boolean;
+  /** Whether a session can give it MCP servers. */
+  mcp_servers: boolean;
   /** Whether a waiting agent can be parked without a process. */
   park: boolean;
   /** Whether an ended conversation can be taken up again. */
@@ -518,6 +543,8 @@ export type ChatParams = {
   ephemeral?: boolean | null;
   /** The same key again finds the chat that it started, instead of starting another. */
   idempotency_key?: string | null;
+  /** Images that belong to the prompt. Its text is stored and shown with a line for each. They need the power `images` of the session's agent. */
+  images?: PromptImage[] | null;
   /** Its exact name. */
   name?: string | null;
   /** What to tell the agent. */
@@ -662,6 +689,8 @@ export type CreateParams = {
   loopback_timeout_secs?: number | null;
   /** Which calls of its own children it may allow, as patterns such as `Bash(git diff:*)`. */
   may_decide?: string[] | null;
+  /** MCP servers for the agent, by name. Each call of their tools is asked about like any other. An agent that cannot be given one (`agents.kinds`: `mcp_servers`) is refused. */
+  mcp_servers?: { [key: string]: AgentMcpServer } | null;
   /** Anything you want to find again; an object. */
   metadata?: JsonObject | null;
   /** The model, as the CLI names it. */
@@ -1559,6 +1588,14 @@ export type PreviewedChange = {
 /** What an agent reads of a repository's own files. Its settings hold hooks, which run unasked and can answer permissions. */
 export type ProjectSettings = "ignore" | "instructions" | "trust";
 
+/** An image of a prompt. */
+export type PromptImage = {
+  /** Its bytes as base64. */
+  data: string;
+  /** Its type: `image/png`, `image/jpeg`, `image/gif` or `image/webp`. */
+  mime_type: string;
+};
+
 /** The prompt of a chat, and how the chat stands. */
 export type PromptMessage = {
   /** The chat. */
@@ -2078,6 +2115,8 @@ export type Session = {
   id: SessionId;
   /** Whether they come to its parent. */
   loopback_enabled: boolean;
+  /** The names of the MCP servers that its agent was given. */
+  mcp_servers?: string[];
   /** What its creator noted. */
   metadata: JsonObject;
   /** A mode that the operator set for a while. */

@@ -135,6 +135,11 @@ impl Block {
     pub fn text(text: impl Into<String>) -> Self {
         Self(json!({ "type": "text", "text": text.into() }))
     }
+
+    /// An image, its bytes as base64, for agents that take them.
+    pub fn image(mime_type: &str, data: &str) -> Self {
+        Self(json!({ "type": "image", "mimeType": mime_type, "data": data }))
+    }
 }
 
 impl Initialize {

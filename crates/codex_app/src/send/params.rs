@@ -162,6 +162,11 @@ impl Input {
     pub fn text(text: impl Into<String>) -> Self {
         Self(json!({ "type": "text", "text": text.into() }))
     }
+
+    /// An image, as a `data:` URL.
+    pub fn image(url: impl Into<String>) -> Self {
+        Self(json!({ "type": "image", "url": url.into() }))
+    }
 }
 
 impl Initialize {

@@ -10,9 +10,10 @@ use plexus_store::{
     Trace,
 };
 use plexus_wire::method::claudecode as wire;
+use plexus_wire::text::MAX_PROMPT_BYTES;
 use plexus_wire::{
-    CancelParams, ChatCancelled, ChatEvent, ChatParams, ChatStarted, MessageSent, SendParams,
-    SessionRef,
+    CancelParams, ChatCancelled, ChatEvent, ChatParams, ChatStarted, MessageSent, PromptImage,
+    SendParams, SessionRef, prompt_with_images,
 };
 
 use super::{ClaudeCode, elsewhere};
@@ -67,12 +68,17 @@ impl ClaudeCode {
                     "wait for one to end, or raise limits.running_children in plexus.toml",
                 ));
         }
+        let agent = SessionConfig::of(session)?.agent;
+        let images = params.images.clone().unwrap_or_default();
+        let prompt = prompt_with_images(&params.prompt, &images);
+        self.check_images(&agent, &prompt, &images)?;
         let start = StartChat {
-            owner: handles::owner(&SessionConfig::of(session)?.agent),
+            owner: handles::owner(&agent),
+            images,
             reserve: plexus_engine::budget::prepare(&*self.store, session).await?,
             idempotency_key: params.idempotency_key.clone(),
             trace: if params.ephemeral.unwrap_or(false) { Trace::Ephemeral } else { Trace::Kept },
-            ..StartChat::new(session.id, params.prompt.clone())
+            ..StartChat::new(session.id, prompt)
         };
         let start = vec![Change::StartChat(start)];
         let committed = match self.store.commit(start, Priority::Normal).await {
@@ -88,6 +94,32 @@ impl ClaudeCode {
             self.supervisor.serve(session.id, started.chat);
         }
         Ok(started)
+    }
+
+    /// Refuses images that the agent does not take, and those that are too long together.
+    fn check_images(
+        &self,
+        agent: &str,
+        prompt: &str,
+        images: &[PromptImage],
+    ) -> Result<(), CallError> {
+        if images.is_empty() {
+            return Ok(());
+        }
+        if !self.agents.get(agent)?.driver.powers().images {
+            let why = format_args!("send images to {agent}: it has not the power images");
+            return Err(CallError::invalid(why).with_field("images").with_hint(
+                "put them into files that it can read, or choose an agent for which agents.kinds says it",
+            ));
+        }
+        let bytes = prompt.len() + images.iter().map(|image| image.data.len()).sum::<usize>();
+        if bytes > MAX_PROMPT_BYTES {
+            let why = format_args!(
+                "send a prompt of {bytes} bytes with its images as base64: at most {MAX_PROMPT_BYTES}"
+            );
+            return Err(CallError::invalid(why).with_field("images"));
+        }
+        Ok(())
     }
 
     /// The refusal of a chat while another one of the session runs, with that chat as `streams`

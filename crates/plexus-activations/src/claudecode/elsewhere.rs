@@ -27,6 +27,7 @@ impl ClaudeCode {
         }
         let Some(there) = self.place_for_a_chat(session).await? else { return Ok(None) };
         let passed = ChatParams {
+            images: params.images.clone(),
             ephemeral: params.ephemeral,
             idempotency_key: params.idempotency_key.clone(),
             ..ChatParams::new(SessionRef::id(session.id), params.prompt.as_str())

@@ -129,6 +129,10 @@ read answer; say done; end; cat"#;
     let refused = world.call("agents.create", given).await.unwrap_err();
     assert!(refused.to_string().contains("mcp_servers"), "{refused}");
     let session = world.create("bad", json!({"agent": "scripted"})).await;
+    let images = json!([{"mime_type": "image/png", "data": "AAAA"}]);
+    let seen = json!({"session_id": session, "prompt": "see", "images": images});
+    let refused = world.call("agents.chat_async", seen).await.unwrap_err();
+    assert!(refused.to_string().contains("power images"), "{refused}");
     world.chat(&session, "go").await;
     let approval = world.wait_for_approval(&session).await;
     let edit = json!({"approval_id": approval["id"], "approve": true,

@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use serde_json::json;
-use testkit::mcp_tool;
 use testkit::messages_api::Step;
 use testkit::real_acp::Agent;
+use testkit::{mcp_tool, picture};
 
 use crate::stage::Stage;
 
 /// What Claude Code calls the tool. It lists tools of MCP servers only when its model searches.
 const UNLISTED: &str = "mcp__given__put";
 
-pub(crate) async fn a_tool_of_a_given_mcp_server_is_asked_about(
+pub(crate) async fn a_given_tool_is_asked_about_and_an_image_is_seen(
     agent: Agent,
     cli: PathBuf,
 ) -> Result<()> {
@@ -45,6 +45,14 @@ pub(crate) async fn a_tool_of_a_given_mcp_server_is_asked_about(
     assert_eq!(std::fs::read_to_string(&file)?, format!("{}\n", mcp_tool::SECRET));
     let events = format!("{:?}", stage.world.events(&session, chat).await);
     assert!(!events.contains(mcp_tool::SECRET), "{events}");
+
+    let images = json!([{"mime_type": picture::TYPE, "data": picture::PNG}]);
+    let seen = json!({"session_id": session, "prompt": "what is it?", "images": images});
+    let chat = stage.world.ok("agents.chat_async", seen).await["chat"].as_u64().unwrap();
+    assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
+    let heard = stage.heard();
+    assert!(heard.contains(picture::PNG), "{heard}");
+    assert!(heard.contains("[image 1: image/png, 70 bytes]"), "{heard}");
     stage.nothing_lives().await;
     Ok(())
 }

@@ -58,7 +58,7 @@ macro_rules! all_cases {
             [a_killed_server_answers_15_s_later_and_the_tool_runs_once]
         );
         let suite =
-            cases!(suite, $agent, given, [a_tool_of_a_given_mcp_server_is_asked_about]);
+            cases!(suite, $agent, given, [a_given_tool_is_asked_about_and_an_image_is_seen]);
         cases!(
             suite,
             $agent,

@@ -53,7 +53,7 @@ fn main() -> std::process::ExitCode {
         a_restart_while_it_waits_for_permission_asks_nobody_again,
         a_follow_up_on_a_warm_child_is_sooner_than_a_new_process,;
         given:
-        a_tool_of_a_given_mcp_server_is_asked_about,;
+        a_given_tool_is_asked_about_and_an_image_is_seen,;
         instructions:
         instructions_are_read_while_a_hook_beside_them_is_not_run,;
         questions:

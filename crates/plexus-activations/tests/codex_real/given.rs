@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use serde_json::json;
-use testkit::mcp_tool;
 use testkit::responses_api::{Call, Step, prompt};
+use testkit::{mcp_tool, picture};
 
 use crate::stage::Stage;
 
-pub(crate) async fn a_tool_of_a_given_mcp_server_is_asked_about(cli: PathBuf) -> Result<()> {
+pub(crate) async fn a_given_tool_is_asked_about_and_an_image_is_seen(cli: PathBuf) -> Result<()> {
     let stage = Stage::new(cli, |_| {}).await?;
     let outside = tempfile::tempdir()?;
     let file = outside.path().join("put");
@@ -29,5 +29,14 @@ pub(crate) async fn a_tool_of_a_given_mcp_server_is_asked_about(cli: PathBuf) ->
     assert_eq!(std::fs::read_to_string(&file)?, format!("{}\n", mcp_tool::SECRET));
     let events = format!("{:?}", stage.world.events(&session, chat).await);
     assert!(!events.contains(mcp_tool::SECRET), "{events}");
+
+    let images = json!([{"mime_type": picture::TYPE, "data": picture::PNG}]);
+    let seen =
+        json!({"session_id": session, "prompt": prompt(&[Step::text("A dot.")]), "images": images});
+    let chat = stage.world.ok("agents.chat_async", seen).await["chat"].as_u64().unwrap();
+    assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
+    let heard = stage.api.last_input();
+    assert!(heard.contains(picture::PNG), "{heard}");
+    assert!(heard.contains("[image 1: image/png, 70 bytes]"), "{heard}");
     Ok(())
 }

@@ -51,7 +51,7 @@ fn main() -> std::process::ExitCode {
         asks::a_hostile_repository_changes_nothing,
         asks::a_sandboxed_command_runs_and_an_escalation_asks,
         asks::a_rule_in_the_home_of_codex_keeps_it_from_starting,
-        given::a_tool_of_a_given_mcp_server_is_asked_about,
+        given::a_given_tool_is_asked_about_and_an_image_is_seen,
         tree::a_tree_of_both_agents_has_one_queue_one_budget_and_one_history,
         turns::a_message_reaches_a_running_turn,
         turns::an_interrupt_leaves_nothing_alive,

@@ -255,6 +255,7 @@ mod tests {
             live_text: false,
             prompt_id: Uuid::nil(),
             prompt: "do it",
+            images: &[],
         }
     }
 

@@ -93,6 +93,7 @@ impl Driver for Acp {
             says_who_accepted: false,
             asks_for: profile.asks_for,
             mcp_servers: profile.mcp,
+            images: profile.images,
         }
     }
 

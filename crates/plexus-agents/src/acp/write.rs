@@ -3,7 +3,7 @@
 use acp_lines::send::{Block, ClientAnswer, PermissionAnswer, Prompt, SetConfigOption};
 use acp_lines::{ClientLine, ClientRequest, RequestId};
 use plexus_engine::driver::{OutLine, Say};
-use plexus_wire::PermitAnswer;
+use plexus_wire::{PermitAnswer, PromptImage};
 use serde_json::{Value, json};
 
 use super::memory::{AcpMemory, Question};
@@ -23,8 +23,9 @@ const DENIED: i64 = -32000;
 /// at all: after its turn an allow would run what nobody waits for.
 pub(super) fn lines(profile: &Profile, memory: &AcpMemory, say: &Say<'_>) -> Vec<OutLine> {
     match say {
-        Say::Prompt { id, text } => {
-            memory.session.iter().map(|session| prompt(session, &id.to_string(), text)).collect()
+        Say::Prompt { id, text, images } => {
+            let session = memory.session.iter();
+            session.map(|session| prompt(session, &id.to_string(), text, images)).collect()
         }
         Say::Answer { request_id, answer } => {
             let question = memory.questions.get(*request_id).into_iter();
@@ -74,16 +75,17 @@ pub(super) fn out(line: &ClientLine) -> OutLine {
     OutLine::new(line.to_json().to_string())
 }
 
-fn prompt(session: &str, id: &str, text: &str) -> OutLine {
+fn prompt(session: &str, id: &str, text: &str, images: &[PromptImage]) -> OutLine {
     // A prompt that begins with a slash may be a command of the agent, which never reaches the
     // model and asks nobody.
     let text = match text.starts_with('/') {
         true => format!("Prompt: {text}"),
         false => text.to_owned(),
     };
+    let images = images.iter().map(|image| Block::image(&image.mime_type, &image.data));
     let request = ClientRequest::Prompt(Prompt {
         session_id: session.to_owned(),
-        prompt: vec![Block::text(text)],
+        prompt: std::iter::once(Block::text(text)).chain(images).collect(),
         ..Prompt::default()
     });
     out(&ClientLine::request(id, request))

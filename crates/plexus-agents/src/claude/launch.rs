@@ -144,6 +144,10 @@ const ASK_ABOUT_ALL: &[&str] = &[
 
 /// Says what to start.
 pub(super) fn plan(launch: &Launch<'_>) -> Result<Plan, LaunchError> {
+    if launch.channel == Channel::Mcp && !launch.images.is_empty() {
+        let why = "images of a prompt need the control channel, and this session asks over MCP";
+        return Err(LaunchError(why.to_owned()));
+    }
     let mcp_config = mcp_config(launch)?;
     let in_argv =
         launch.channel == Channel::Mcp && launch.prompt.len() <= MAX_PROMPT_ARGUMENT_BYTES;
@@ -153,7 +157,8 @@ pub(super) fn plan(launch: &Launch<'_>) -> Result<Plan, LaunchError> {
         // It asks by itself about the call that was parked.
         (Channel::Control, _) if wakes(launch).is_some() => Stdin::Lines(Vec::new()),
         (Channel::Control, _) => {
-            let prompt = Say::Prompt { id: launch.prompt_id, text: launch.prompt };
+            let prompt =
+                Say::Prompt { id: launch.prompt_id, text: launch.prompt, images: launch.images };
             Stdin::Lines(write::lines(&prompt))
         }
         (Channel::Mcp, true) => Stdin::Nothing,
@@ -416,6 +421,7 @@ mod tests {
             live_text: false,
             prompt_id: Uuid::nil(),
             prompt: "--do it",
+            images: &[],
         }
     }
 
@@ -489,6 +495,22 @@ mod tests {
         assert!(!format!("{plan:?}{config:?}").contains("secret"));
         let file: serde_json::Value = serde_json::from_str(&plan.files[0].content).unwrap();
         assert_eq!(file, json!({"mcpServers": servers}));
+    }
+
+    #[test]
+    fn images_travel_with_the_prompt_on_the_control_channel_alone() {
+        let config = config();
+        let images = [plexus_wire::PromptImage::new("image/png", "AAAA")];
+        let launch = Launch { images: &images, ..control(&config) };
+        let Stdin::Lines(lines) = plan(&launch).unwrap().stdin else { panic!("no lines") };
+        let line: serde_json::Value = serde_json::from_slice(lines[0].as_bytes()).unwrap();
+        let source = json!({"type": "base64", "media_type": "image/png", "data": "AAAA"});
+        let expected = json!([
+            {"type": "text", "text": "--do it"}, {"type": "image", "source": source},
+        ]);
+        assert_eq!(line["message"]["content"], expected);
+        let over_mcp = Launch { channel: Channel::Mcp, ..launch };
+        assert!(plan(&over_mcp).unwrap_err().to_string().contains("control channel"));
     }
 
     #[test]

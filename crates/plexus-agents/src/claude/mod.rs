@@ -57,6 +57,7 @@ impl Driver for ClaudeCode {
             says_who_accepted: true,
             asks_for: AsksFor::Everything,
             mcp_servers: true,
+            images: true,
         }
     }
 

@@ -3,7 +3,8 @@
 use claude_code::RawJson;
 use claude_code::control::{self, ControlLine, PermissionAnswer};
 use plexus_engine::driver::{OutLine, Say};
-use plexus_wire::PermitAnswer;
+use plexus_wire::{PermitAnswer, PromptImage};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// Requests of our own have ids with this prefix; every other id belongs to the CLI.
@@ -12,7 +13,12 @@ pub(super) const OUR_REQUEST: &str = "plexus-";
 /// Writes what we want to say.
 pub(super) fn lines(say: &Say<'_>) -> Vec<OutLine> {
     let line = match say {
-        Say::Prompt { id, text } | Say::Steer { id, text } => {
+        Say::Prompt { id, text, images } if !images.is_empty() => {
+            let text = json!({"type": "text", "text": text});
+            let blocks = std::iter::once(text).chain(images.iter().map(image)).collect();
+            control::user_prompt_blocks(Some(&id.to_string()), blocks)
+        }
+        Say::Prompt { id, text, .. } | Say::Steer { id, text } => {
             control::user_prompt(Some(&id.to_string()), text)
         }
         Say::Answer { request_id, answer } => {
@@ -23,6 +29,12 @@ pub(super) fn lines(say: &Say<'_>) -> Vec<OutLine> {
         Say::WhatIsOpen => control::initialize(&own_id("init")),
     };
     vec![out(&line)]
+}
+
+/// An image as the model's API takes it.
+fn image(image: &PromptImage) -> Value {
+    let source = json!({"type": "base64", "media_type": image.mime_type, "data": image.data});
+    json!({"type": "image", "source": source})
 }
 
 /// Makes a line of the control channel one for the child's stdin.

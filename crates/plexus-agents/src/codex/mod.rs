@@ -100,6 +100,7 @@ impl Driver for Codex {
             says_who_accepted: false,
             asks_for: AsksFor::Everything,
             mcp_servers: true,
+            images: true,
         }
     }
 

@@ -266,6 +266,7 @@ fn launch<'a>(config: &'a SessionConfig, conversation: Conversation) -> Launch<'
         live_text: true,
         prompt_id: Uuid::nil(),
         prompt: "--do it",
+        images: &[],
     }
 }
 

@@ -6,7 +6,7 @@ use codex_app::send::{
 };
 use codex_app::{ClientLine, ClientRequest, Decision, RequestId};
 use plexus_engine::driver::{OutLine, Say};
-use plexus_wire::PermitAnswer;
+use plexus_wire::{PermitAnswer, PromptImage};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -77,9 +77,11 @@ impl Ours {
 /// Writes what we want to say.
 pub(super) fn lines(memory: &CodexMemory, say: &Say<'_>) -> Vec<OutLine> {
     match say {
-        Say::Prompt { id, text } => turn_start(memory, Ours::Prompt(*id), *id, text),
+        Say::Prompt { id, text, images } => {
+            turn_start(memory, Ours::Prompt(*id), *id, text, images)
+        }
         // A turn that runs takes it in; one that ends in this moment is followed by another.
-        Say::Steer { id, text } => turn_start(memory, Ours::Steer(*id), *id, text),
+        Say::Steer { id, text } => turn_start(memory, Ours::Steer(*id), *id, text, &[]),
         Say::Answer { request_id, answer } => match memory.questions.get(*request_id) {
             Some(question) => answer_lines(request_id, question, answer),
             // Its line could not be read. Whatever it was, an error is a denial.
@@ -125,11 +127,20 @@ pub(super) fn out(line: &ClientLine) -> OutLine {
     OutLine::new(line.to_json().to_string())
 }
 
-fn turn_start(memory: &CodexMemory, ours: Ours, id: Uuid, text: &str) -> Vec<OutLine> {
+fn turn_start(
+    memory: &CodexMemory,
+    ours: Ours,
+    id: Uuid,
+    text: &str,
+    images: &[PromptImage],
+) -> Vec<OutLine> {
     let Some(thread_id) = memory.thread.clone() else { return Vec::new() };
+    let image = |image: &PromptImage| {
+        Input::image(format!("data:{};base64,{}", image.mime_type, image.data))
+    };
     let turn = TurnStart {
         thread_id,
-        input: vec![Input::text(text)],
+        input: std::iter::once(Input::text(text)).chain(images.iter().map(image)).collect(),
         client_user_message_id: Some(id.to_string()),
         ..TurnStart::default()
     };

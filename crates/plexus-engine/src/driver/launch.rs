@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use plexus_core::SecretToken;
+use plexus_wire::PromptImage;
 use uuid::Uuid;
 
 use super::say::OutLine;
@@ -94,6 +95,8 @@ pub struct Launch<'a> {
     pub prompt_id: Uuid,
     /// Its text.
     pub prompt: &'a str,
+    /// Its images.
+    pub images: &'a [PromptImage],
 }
 
 /// What to start. The program itself is configured, and comes with its leading arguments.

@@ -1,6 +1,6 @@
 //! What we tell an agent.
 
-use plexus_wire::PermitAnswer;
+use plexus_wire::{PermitAnswer, PromptImage};
 use uuid::Uuid;
 
 /// What we want to say to an agent.
@@ -12,6 +12,8 @@ pub enum Say<'a> {
         id: Uuid,
         /// Its text.
         text: &'a str,
+        /// Its images.
+        images: &'a [PromptImage],
     },
     /// A message into the running turn.
     Steer {

@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use super::transcript::{self, Unwakeable};
 use super::{ParkedFacts, child_env, inode};
+use crate::prompt::Prompt;
 use crate::driver::{AnyDriver, Begin, Channel, Conversation, WokenCall};
 use crate::home::find_unwanted;
 use crate::instructions;
@@ -100,7 +101,7 @@ impl Starter {
         let started = async {
             self.mark(&agent.driver, facts, record).await?;
             plexus_fault::point!("wake.marked");
-            self.launch_child(begun, Uuid::nil(), "").await
+            self.launch_child(begun, Uuid::nil(), &Prompt::default()).await
         };
         match started.await {
             Ok(hold) => {

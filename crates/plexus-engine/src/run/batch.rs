@@ -16,7 +16,7 @@ use super::draft::{After, Draft, Known, as_stored};
 use super::state::{Begun, OpenChat};
 use super::{Over, Run};
 use crate::driver::{Say, Step};
-use crate::prompt::prompt_text;
+use crate::prompt::prompt_of;
 use crate::replan::Replans;
 use crate::session::SessionConfig;
 use crate::wait::STORE_RETRY;
@@ -326,7 +326,7 @@ impl Run {
         }
         if let Some(chat) = open {
             let number = chat.number;
-            prompt = Some((chat.prompt_uuid, prompt_text(&*self.store, session.id, number).await?));
+            prompt = Some((chat.prompt_uuid, prompt_of(&*self.store, session.id, number).await?));
             state.open(OpenChat::new(number, Some(chat.prompt_uuid), Begun::OnWarm));
         } else {
             let number = session.newest_chat.map_or(0, |chat| chat.number + 1);
@@ -349,8 +349,9 @@ impl Run {
         )
         .await?;
         self.facts.set_idle(None);
-        if let Some((id, text)) = &prompt {
-            self.say(&Say::Prompt { id: *id, text });
+        if let Some((id, prompt)) = &prompt {
+            let (text, images) = (&prompt.text, &prompt.images);
+            self.say(&Say::Prompt { id: *id, text, images });
         }
         Ok(())
     }

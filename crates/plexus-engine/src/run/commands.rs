@@ -19,6 +19,7 @@ use super::{Command, Keeping, Run, Taken};
 use crate::approvals::answer::answer_of;
 use crate::driver::{Channel, OutLine, Say};
 use crate::event::ToNewEvent;
+use crate::prompt::Prompt;
 use crate::wait::{Heard, STORE_RETRY};
 
 impl Run {
@@ -59,7 +60,7 @@ impl Run {
         self.end_now();
     }
 
-    async fn take_chat(&mut self, chat: u32, prompt_uuid: Uuid, prompt: &str) -> Taken {
+    async fn take_chat(&mut self, chat: u32, prompt_uuid: Uuid, prompt: &Prompt) -> Taken {
         if self.state.chat.as_ref().is_some_and(|open| open.number == chat) {
             return Taken::Yes;
         }
@@ -81,7 +82,8 @@ impl Run {
         }
         let mut state = self.state.clone();
         state.open(OpenChat::new(chat, Some(prompt_uuid), Begun::OnWarm));
-        let lines = state.mind.write(&Say::Prompt { id: prompt_uuid, text: prompt });
+        let (text, images) = (&prompt.text, &prompt.images);
+        let lines = state.mind.write(&Say::Prompt { id: prompt_uuid, text, images });
         state.owe(self.next_line(), lines);
         let update = UpdateRun { idle_since: Patch::Clear, ..UpdateRun::of(self.key) };
         let assign =

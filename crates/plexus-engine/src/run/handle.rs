@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::state::StopReason;
+use crate::prompt::Prompt;
 
 /// Commands that may wait for a run.
 pub(crate) const COMMAND_QUEUE: usize = 256;
@@ -22,7 +23,7 @@ const ASK_PATIENCE: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Serve this chat next.
-    Chat { chat: u32, prompt_uuid: Uuid, prompt: String, taken: oneshot::Sender<Taken> },
+    Chat { chat: u32, prompt_uuid: Uuid, prompt: Prompt, taken: oneshot::Sender<Taken> },
     /// Put a message into the running chat.
     Send { by: Caller, text: String, done: oneshot::Sender<Result<(), CallError>> },
     /// End the running chat; answered once that wish is durable.

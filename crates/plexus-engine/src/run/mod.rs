@@ -53,7 +53,7 @@ use crate::deltas::{DeltaSender, Deltas};
 use crate::driver::{AnyDriver, Channel, OutLine, Say};
 use crate::hold::Hold;
 use crate::node::Trust;
-use crate::prompt::prompt_text;
+use crate::prompt::prompt_of;
 use crate::settings::Settings;
 use crate::wait::{Decisions, STORE_RETRY};
 
@@ -406,8 +406,11 @@ impl Run {
                 && let Some(id) = chat.prompt
             {
                 // The same id is done once, however often it is sent.
-                match prompt_text(&*self.store, self.key.session, chat.number).await {
-                    Ok(text) => self.say(&Say::Prompt { id, text: &text }),
+                match prompt_of(&*self.store, self.key.session, chat.number).await {
+                    Ok(prompt) => {
+                        let (text, images) = (&prompt.text, &prompt.images);
+                        self.say(&Say::Prompt { id, text, images });
+                    }
                     Err(error) => {
                         tracing::error!(run = %self.key, %error, "could not read a prompt again")
                     }

@@ -9,7 +9,7 @@ use super::live::Piece;
 use super::{Keeping, Run};
 use crate::driver::step::Hidden;
 use crate::driver::{Channel, Say, Step};
-use crate::prompt::prompt_text;
+use crate::prompt::prompt_of;
 use crate::session::SessionState;
 
 impl Run {
@@ -93,8 +93,9 @@ impl Run {
     async fn prompt_now(&self, draft: &mut Draft) -> Result<(), StoreError> {
         let Some(chat) = &draft.state.chat else { return Ok(()) };
         let Some(id) = chat.prompt.filter(|_| chat.stop.is_none()) else { return Ok(()) };
-        let text = prompt_text(&*self.store, self.key.session, chat.number).await?;
-        draft.sends.extend(draft.state.mind.write(&Say::Prompt { id, text: &text }));
+        let prompt = prompt_of(&*self.store, self.key.session, chat.number).await?;
+        let (text, images) = (&prompt.text, &prompt.images);
+        draft.sends.extend(draft.state.mind.write(&Say::Prompt { id, text, images }));
         Ok(())
     }
 

@@ -29,7 +29,7 @@ use tracing::Instrument as _;
 use crate::approvals::Approvals;
 use crate::event::ToNewEvent;
 use crate::parking::memory_is_short;
-use crate::prompt::prompt_text;
+use crate::prompt::{Prompt, prompt_of};
 use crate::run::{COMMAND_QUEUE, Command, Keeping, Run, RunHandle, RunKeeper, Taken};
 use crate::settings::Settings;
 use crate::start::{StartError, Starter};
@@ -148,7 +148,7 @@ impl Supervisor {
         if chat.status != ChatStatus::Running {
             return Ok(());
         }
-        let prompt = prompt_text(&*self.store, id, number).await?;
+        let prompt = prompt_of(&*self.store, id, number).await?;
         let keeping = match chat.trace {
             Trace::Kept => Keeping::Kept,
             Trace::Ephemeral => Keeping::Ephemeral,
@@ -178,12 +178,12 @@ impl Supervisor {
     }
 
     /// Offers a chat to the session's warm child.
-    async fn offer(&self, handle: &RunHandle, chat: &Chat, prompt: &str) -> Taken {
+    async fn offer(&self, handle: &RunHandle, chat: &Chat, prompt: &Prompt) -> Taken {
         let (taken, answer) = oneshot::channel();
         let command = Command::Chat {
             chat: chat.number,
             prompt_uuid: chat.prompt_uuid,
-            prompt: prompt.to_owned(),
+            prompt: prompt.clone(),
             taken,
         };
         match handle.commands.send(command).await {

@@ -2,7 +2,7 @@
 //! one event stream.
 
 use plexus_core::{EventId, NodeId, PluginId, ServerId, SessionId, TreeId};
-pub use plexus_wire::ChatStatus;
+pub use plexus_wire::{ChatStatus, PromptImage};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -94,6 +94,8 @@ pub struct StartChat {
     pub owner: PluginId,
     /// The prompt.
     pub prompt: String,
+    /// Its images, of which the prompt says that they are there.
+    pub images: Vec<PromptImage>,
     /// Travels with the prompt.
     pub prompt_uuid: Uuid,
     /// The caller's key, if it gave one.
@@ -117,6 +119,7 @@ impl StartChat {
             session,
             owner: first_owner(),
             prompt: prompt.into(),
+            images: Vec::new(),
             prompt_uuid: Uuid::now_v7(),
             idempotency_key: None,
             trace: Trace::Kept,

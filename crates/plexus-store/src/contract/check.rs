@@ -62,7 +62,8 @@ fn check(change: &Change) -> Result<usize, StoreError> {
                 .idempotency_key
                 .as_deref()
                 .map_or(Ok(0), |key| name("idempotency_key", key))?;
-            Ok(key + bounded("prompt", start.prompt.len(), MAX_PROMPT_BYTES)?)
+            let images: usize = start.images.iter().map(|image| image.data.len()).sum();
+            Ok(key + bounded("prompt", start.prompt.len() + images, MAX_PROMPT_BYTES)?)
         }
         Change::EndChat(end) => Ok(event(&end.event)?
             + end.usage.as_ref().map_or(Ok(0), |usage| object("usage", usage))?),

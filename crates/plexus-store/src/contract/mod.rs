@@ -39,7 +39,8 @@ pub use audit::{AuditLine, MarkOutbox, NumberedLine, OutboxDue, OutboxEntry, Sen
 pub use budget::{AddSpend, Reservation, Spend, SpendLimit, SpendTotals};
 pub use change::{Change, Committed, Outcome, Priority};
 pub use chat::{
-    AssignRun, Chat, ChatStatus, EndChat, Ending, Fresh, Origin, StartChat, StartedChat, Trace,
+    AssignRun, Chat, ChatStatus, EndChat, Ending, Fresh, Origin, PromptImage, StartChat,
+    StartedChat, Trace,
 };
 pub use cursor::{Consumer, Cursor, SetCursor, SetReadPosition};
 pub use error::{StoreError, Thing};

@@ -12,7 +12,7 @@ use super::arbor::{Node, OutlineEntry, Tree};
 use super::audit::{NumberedLine, OutboxDue, Waiting};
 use super::budget::SpendTotals;
 use super::change::{Change, Committed, Priority};
-use super::chat::Chat;
+use super::chat::{Chat, PromptImage};
 use super::cursor::{Consumer, Cursor};
 use super::error::StoreError;
 use super::event::{Event, EventPage, FeedPage, ReadLimit};
@@ -95,6 +95,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns a chat; `None` for the newest of the session.
     async fn chat(&self, session: SessionId, chat: Option<u32>) -> Result<Chat, StoreError>;
+
+    /// Returns the images of a chat's prompt, in order; none once prompts of its time were pruned.
+    async fn chat_images(
+        &self,
+        session: SessionId,
+        chat: u32,
+    ) -> Result<Vec<PromptImage>, StoreError>;
 
     /// Returns the chat that has this idempotency key, if there is one.
     async fn chat_by_key(&self, session: SessionId, key: &str) -> Result<Option<Chat>, StoreError>;

@@ -27,6 +27,7 @@ const TABLES: &[&str] = &[
     "session_changes",
     "chat_streams",
     "chat_events",
+    "chat_images",
     "event_batches",
     "consumers",
     "runs",

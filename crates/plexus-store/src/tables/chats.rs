@@ -11,7 +11,8 @@ use super::tx::Tx;
 use super::{arbor, events, servers, sessions};
 use crate::contract::{
     AssignRun, Chat, ChatStatus, EndChat, Fresh, JsonText, NewEvent, NodeData, Origin, Outcome,
-    Page, PageRequest, Position, StartChat, StartedChat, StoreError, Trace, refusal, stream_handle,
+    Page, PageRequest, Position, PromptImage, StartChat, StartedChat, StoreError, Trace, refusal,
+    stream_handle,
 };
 
 /// A chat, with the nodes before its first event and of its last.
@@ -211,6 +212,21 @@ pub(crate) async fn list(
     Ok(Page::of(rows, limit))
 }
 
+/// The images of a chat's prompt, in order.
+pub(crate) async fn images(
+    conn: &impl Sql,
+    session: SessionId,
+    chat: u32,
+) -> Result<Vec<PromptImage>, StoreError> {
+    let chat = row_of(conn, session, chat).await?;
+    conn.all(
+        "SELECT mime_type, data FROM chat_images WHERE chat = ?1 ORDER BY n",
+        params![chat.id],
+        |row| Ok(PromptImage { mime_type: row.get(0)?, data: row.get(1)? }),
+    )
+    .await
+}
+
 pub(super) async fn start(
     tx: &mut Tx<'_, impl Sql>,
     start: StartChat,
@@ -269,6 +285,13 @@ pub(super) async fn start(
             ],
         )
         .await?;
+    for (n, image) in (0_i64..).zip(&start.images) {
+        conn.run(
+            "INSERT INTO chat_images (chat, n, mime_type, data) VALUES (?1, ?2, ?3, ?4)",
+            params![chat, n, image.mime_type, image.data],
+        )
+        .await?;
+    }
     if let Some(reservation) = &start.reserve {
         super::budget::reserve(tx, session_row, number, reservation).await?;
     }

@@ -56,6 +56,11 @@ const STEPS: &[Step] = &[
     Step { sql: include_str!("migrations/0003_servers.sql"), sqlite: Some(3), postgres: Some(1) },
     Step { sql: include_str!("migrations/writers.sql"), sqlite: None, postgres: Some(1) },
     Step { sql: include_str!("migrations/0004_parking.sql"), sqlite: Some(4), postgres: Some(2) },
+    Step {
+        sql: include_str!("migrations/0005_chat_images.sql"),
+        sqlite: Some(5),
+        postgres: Some(3),
+    },
 ];
 
 impl Dialect {

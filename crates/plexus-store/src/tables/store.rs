@@ -66,9 +66,10 @@ macro_rules! store {
             use $crate::contract::{
                 ApprovalFilter, ApprovalRecord, Change, ChangedSessions, Chat, Committed, Consumer,
                 Counts, Cursor, Due, Event, EventPage, FeedPage, Lease, Node, NumberedLine,
-                OutboxDue, OutlineEntry, Page, PageRequest, Priority, Prompts, Pruned, ReadLimit,
-                RunKey, RunRecord, Server, SessionFilter, SessionRecord, SpendTotals, Store,
-                StoreError, StoredRule, Token, TokenHash, Topic, Tree, UnixMillis, Waiting, Wake,
+                OutboxDue, OutlineEntry, Page, PageRequest, Priority, PromptImage, Prompts, Pruned,
+                ReadLimit, RunKey, RunRecord, Server, SessionFilter, SessionRecord, SpendTotals,
+                Store, StoreError, StoredRule, Token, TokenHash, Topic, Tree, UnixMillis, Waiting,
+                Wake,
             };
             use $crate::tables::store::Engine;
             use $crate::tables::{
@@ -146,6 +147,14 @@ macro_rules! store {
                     chat: Option<u32>,
                 ) -> Result<Chat, StoreError> {
                     $read!(self, conn => chats::get(conn, session, chat))
+                }
+
+                async fn chat_images(
+                    &self,
+                    session: SessionId,
+                    chat: u32,
+                ) -> Result<Vec<PromptImage>, StoreError> {
+                    $read!(self, conn => chats::images(conn, session, chat))
                 }
 
                 async fn chat_by_key(

@@ -157,6 +157,13 @@ pub(crate) async fn prune_step<C: Sql>(
                 params![before, PRUNE_EVENTS],
             )
             .await?;
+        conn.run(
+            "DELETE FROM chat_images WHERE chat IN (SELECT c.id FROM chat_streams c
+                 WHERE c.status <> 0 AND c.ended_at < ?1
+                     AND EXISTS (SELECT 1 FROM chat_images i WHERE i.chat = c.id) LIMIT ?2)",
+            params![before, PRUNE_EVENTS],
+        )
+        .await?;
     }
     conn.run("DELETE FROM servers WHERE state <> 0 AND heartbeat_at < ?1", params![before]).await?;
     // The feed's index of sessions that are gone.

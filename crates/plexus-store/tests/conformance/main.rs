@@ -164,6 +164,7 @@ suite! {
         a_list_is_written_whole_or_not_at_all,
         commits_are_numbered_upwards,
         pruning_keeps_numbers_and_trees,
+        images_go_with_the_prompt_that_has_them,
         counts_add_up,
         a_closed_store_says_so,
     }

@@ -1,8 +1,9 @@
 //! Transactions as a whole, and upkeep.
 
+use plexus_store::limits::MAX_PROMPT_BYTES;
 use plexus_store::{
-    Change, CreateSession, Fate, NodeData, Priority, Prompts, Pruned, ReadLimit, SettleApproval,
-    StartChat, Store, StoreError, UnixMillis, Verdict,
+    Change, Children, CreateSession, DeleteSession, Fate, NodeData, Priority, PromptImage, Prompts,
+    Pruned, ReadLimit, SettleApproval, StartChat, Store, StoreError, UnixMillis, Verdict,
 };
 use serde_json::json;
 
@@ -101,6 +102,35 @@ pub(crate) async fn pruning_keeps_numbers_and_trees(store: &dyn Store) -> anyhow
     assert_eq!(ids(&store.path(store.session(s).await?.head, 100).await?), ids(&path));
     assert_err!(store.approval(settled).await, StoreError::NotFound { .. });
     store.approval(unsettled).await?;
+    Ok(())
+}
+
+pub(crate) async fn images_go_with_the_prompt_that_has_them(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
+    let s = session(store, "s", None).await?;
+    let image = |data: &str| PromptImage::new("image/png", data);
+    let images = vec![image("AAAA"), image("BBBB")];
+    let start = StartChat { images: images.clone(), ..StartChat::new(s, "see") };
+    one(store, Change::StartChat(start)).await?;
+    assert_eq!(store.chat_images(s, 0).await?, images);
+    one(store, end(s, 0)).await?;
+    one(store, Change::StartChat(StartChat::new(s, "none"))).await?;
+    assert_eq!(store.chat_images(s, 1).await?, []);
+    let future = UnixMillis(UnixMillis::now().0 + 1_000_000);
+    store.prune(future, Prompts::Keep).await?;
+    assert_eq!(store.chat_images(s, 0).await?, images);
+    store.prune(future, Prompts::Remove).await?;
+    assert_eq!(store.chat_images(s, 0).await?, []);
+    one(store, end(s, 1)).await?;
+    let again = StartChat { images, ..StartChat::new(s, "again") };
+    one(store, Change::StartChat(again)).await?;
+    one(store, end(s, 2)).await?;
+    let delete = DeleteSession { id: s, children: Children::Refuse };
+    one(store, Change::DeleteSession(delete)).await?;
+    let whole = "A".repeat(MAX_PROMPT_BYTES);
+    let long = StartChat { images: vec![image(&whole)], ..StartChat::new(s, "too long") };
+    assert_err!(one(store, Change::StartChat(long)).await, StoreError::Invalid { .. });
     Ok(())
 }
 

@@ -176,6 +176,7 @@ async fn write(store: &dyn Store) -> anyhow::Result<()> {
     let start = StartChat {
         run: Some(run.n),
         idempotency_key: Some("key".into()),
+        images: vec![plexus_store::PromptImage::new("image/png", "AAAA")],
         reserve: Some(plexus_store::Reservation { amount: spend(7), within: Vec::new() }),
         ..StartChat::new(open, "an 'open' chat; with a \\ and a 名")
     };

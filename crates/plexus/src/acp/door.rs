@@ -36,11 +36,7 @@ const MAX_SESSIONS: usize = 64;
 #[derive(Debug)]
 pub(super) enum Cause {
     /// A session was found or created, or not.
-    Found {
-        request: RequestId,
-        how: How,
-        outcome: Result<Opened, Refusal>,
-    },
+    Found { request: RequestId, how: How, outcome: Result<Opened, Refusal> },
     /// A request is done that concerns no open session.
     Done { request: RequestId, outcome: Result<Value, Refusal> },
     /// Something was heard of a session.
@@ -367,13 +363,14 @@ fn own(sessions: &HashMap<SessionId, Fronted>, id: &str) -> Result<SessionId, Re
 }
 
 /// Who this is, and what it takes: as much as the agent of new sessions does. What is not named here
-/// is not offered: images and audio in prompts, MCP servers over SSE, forks.
+/// is not offered: audio in prompts, MCP servers over SSE, forks.
 fn introduction(powers: AgentPowers) -> Value {
     json!({
         "protocolVersion": PROTOCOL_VERSION,
         "agentCapabilities": {
             "loadSession": true,
-            "promptCapabilities": {"image": false, "audio": false, "embeddedContext": true},
+            "promptCapabilities":
+                {"image": powers.images, "audio": false, "embeddedContext": true},
             "mcpCapabilities": {"http": powers.mcp_servers, "sse": false},
             "sessionCapabilities": {"list": {}, "resume": {}, "close": {}},
         },

@@ -228,8 +228,7 @@ async fn create(
     name: Name<'_>,
 ) -> Result<Opened, Refusal> {
     let more_dirs: Vec<PathBuf> = new.more_dirs.into_iter().map(PathBuf::from).collect();
-    let takes_servers =
-        new.servers.given.is_empty() || powers(server, settings).await?.mcp_servers;
+    let takes_servers = new.servers.given.is_empty() || powers(server, settings).await?.mcp_servers;
     let servers = match takes_servers {
         true => new.servers,
         false => new.servers.without_given("this agent cannot be given MCP servers"),

@@ -1,15 +1,32 @@
-//! The blocks of a prompt as the text that the server takes.
+//! The blocks of a prompt as the text and the images that the server takes.
 
 use acp_lines::send::Block;
+use plexus_client::wire::PromptImage;
 use serde_json::Value;
 
 use super::refusal::Refusal;
 
-/// Turns the blocks of a prompt into one text: texts as they are, links as links where they stand,
-/// embedded files at the end.
-pub(super) fn text_of(blocks: &[Block]) -> Result<String, Refusal> {
+/// How the type of an image begins.
+const IMAGE: &str = "image/";
+
+/// What the server takes of a prompt.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Parts {
+    /// The text; images are named where they stand.
+    pub(super) text: String,
+    pub(super) images: Vec<PromptImage>,
+}
+
+/// Turns the blocks of a prompt into one text and its images: texts as they are, links as links
+/// where they stand, embedded text files at the end. What the agent cannot take the server refuses.
+pub(super) fn parts_of(blocks: &[Block]) -> Result<Parts, Refusal> {
     let mut text = String::new();
     let mut embedded = String::new();
+    let mut images: Vec<PromptImage> = Vec::new();
+    let mut image = |text: &mut String, kind: &str, data: &str| {
+        images.push(PromptImage::new(kind, data));
+        text.push_str(&format!("[image {}]", images.len()));
+    };
     for Block(block) in blocks {
         let field = |name: &str| block[name].as_str();
         match field("type") {
@@ -18,15 +35,25 @@ pub(super) fn text_of(blocks: &[Block]) -> Result<String, Refusal> {
                 let uri = field("uri").ok_or_else(|| lacks("resource_link", "uri"))?;
                 text.push_str(&link(field("name"), uri));
             }
-            Some("resource") => {
-                let (uri, content) = resource(&block["resource"])?;
-                text.push_str(&link(None, uri));
-                embedded.push_str(&format!("\n<context ref=\"{uri}\">\n{content}\n</context>"));
+            Some("resource") => match resource(&block["resource"])? {
+                Resource::Text { uri, content } => {
+                    text.push_str(&link(None, uri));
+                    embedded.push_str(&format!("\n<context ref=\"{uri}\">\n{content}\n</context>"));
+                }
+                Resource::Image { uri, kind, data } => {
+                    text.push_str(&link(None, uri));
+                    image(&mut text, kind, data);
+                }
+            },
+            Some("image") => {
+                let kind = field("mimeType").ok_or_else(|| lacks("image", "mimeType"))?;
+                let data = field("data").ok_or_else(|| lacks("image", "data"))?;
+                image(&mut text, kind, data);
             }
             Some(kind) => {
                 return Err(Refusal::params(format!(
-                    "a prompt takes text, links and embedded text; this one has a block of type \
-                     {kind:?}, which was not announced"
+                    "a prompt takes text, images, links and embedded text; this one has a block of \
+                     type {kind:?}, which was not announced"
                 )));
             }
             None => return Err(Refusal::params("a block of the prompt has no type")),
@@ -36,15 +63,25 @@ pub(super) fn text_of(blocks: &[Block]) -> Result<String, Refusal> {
     if text.trim().is_empty() {
         return Err(Refusal::params("the prompt is empty"));
     }
-    Ok(text)
+    Ok(Parts { text, images })
 }
 
-/// A file that travels inside the prompt. Only text can.
-fn resource(resource: &Value) -> Result<(&str, &str), Refusal> {
+/// A file that travels inside the prompt.
+enum Resource<'a> {
+    Text { uri: &'a str, content: &'a str },
+    Image { uri: &'a str, kind: &'a str, data: &'a str },
+}
+
+/// Reads such a file: a text or an image, of which agents can make something.
+fn resource(resource: &Value) -> Result<Resource<'_>, Refusal> {
     let uri = resource["uri"].as_str().ok_or_else(|| lacks("resource", "uri"))?;
-    match resource["text"].as_str() {
-        Some(text) => Ok((uri, text)),
-        None => Err(Refusal::params(format!("{uri} is not text, and a prompt takes only text"))),
+    let kind = resource["mimeType"].as_str().filter(|kind| kind.starts_with(IMAGE));
+    match (resource["text"].as_str(), kind, resource["blob"].as_str()) {
+        (Some(content), _, _) => Ok(Resource::Text { uri, content }),
+        (None, Some(kind), Some(data)) => Ok(Resource::Image { uri, kind, data }),
+        (None, _, _) => {
+            Err(Refusal::params(format!("{uri} is neither a text nor an image, as prompts take")))
+        }
     }
 }
 
@@ -64,9 +101,9 @@ mod tests {
 
     use super::*;
 
-    fn read(blocks: &Value) -> Result<String, Refusal> {
+    fn read(blocks: &Value) -> Result<Parts, Refusal> {
         let blocks: Vec<Block> = serde_json::from_value(blocks.clone()).unwrap();
-        text_of(&blocks)
+        parts_of(&blocks)
     }
 
     #[test]
@@ -83,16 +120,34 @@ mod tests {
                  <context ref=\"file:///a/c.rs\">\nfn c() {}\n</context>",
             ),
         ] {
-            assert_eq!(read(&blocks).unwrap(), expected);
+            assert_eq!(read(&blocks).unwrap(), Parts { text: expected.to_owned(), images: vec![] });
         }
+    }
+
+    #[test]
+    fn images_are_named_where_they_stand() {
+        let image = json!({"type": "image", "mimeType": "image/png", "data": "AAAA"});
+        let embedded = json!({"type": "resource", "resource":
+            {"uri": "file:///a/b.gif", "mimeType": "image/gif", "blob": "AA=="}});
+        let blocks = json!([{"type": "text", "text": "is "}, image, {"type": "text", "text": " "},
+            embedded]);
+        let expected = Parts {
+            text: "is [image 1] [@b.gif](file:///a/b.gif)[image 2]".to_owned(),
+            images: vec![
+                PromptImage::new("image/png", "AAAA"),
+                PromptImage::new("image/gif", "AA=="),
+            ],
+        };
+        assert_eq!(read(&blocks).unwrap(), expected);
     }
 
     #[test]
     fn what_the_server_cannot_take_is_refused_and_named() {
         for (block, words) in [
-            (json!({"type": "image", "mimeType": "image/png", "data": ""}), "\"image\""),
+            (json!({"type": "image", "data": "AAAA"}), "no \"mimeType\""),
+            (json!({"type": "image", "mimeType": "image/png"}), "no \"data\""),
             (json!({"type": "audio", "mimeType": "a/b", "data": ""}), "\"audio\""),
-            (json!({"type": "resource", "resource": {"uri": "file:///x", "blob": ""}}), "not text"),
+            (json!({"type": "resource", "resource": {"uri": "file:///x", "blob": ""}}), "neither"),
             (json!({"type": "text"}), "no \"text\""),
             (json!({"text": "x"}), "no type"),
             (json!({"type": "text", "text": " \n"}), "empty"),

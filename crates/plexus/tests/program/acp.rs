@@ -345,7 +345,7 @@ fn an_editor_is_told_what_to_paste() {
 }
 
 #[test]
-fn mcp_servers_of_the_editor_are_given_to_the_agent_and_asked_about() {
+fn mcp_servers_and_images_of_the_editor_reach_the_agent() {
     let place = Place::new();
     let outside = tempfile::tempdir().unwrap();
     let file = outside.path().join("put");
@@ -364,13 +364,16 @@ fn mcp_servers_of_the_editor_are_given_to_the_agent_and_asked_about() {
 
     let mut editor = Editor::start(&place, &[]);
     let begun = editor.piped.answer(1);
-    assert_eq!(begun["result"]["agentCapabilities"]["mcpCapabilities"]["http"], true, "{begun}");
+    let can = &begun["result"]["agentCapabilities"];
+    assert_eq!(can["mcpCapabilities"]["http"], true, "{begun}");
+    assert_eq!(can["promptCapabilities"]["image"], true, "{begun}");
     let opened = editor.ask("session/new", new.clone());
     let session = opened["result"]["sessionId"].as_str().unwrap().to_owned();
     let put = "tool mcp__given__put {\"note\":\"x\"}";
     let prompt = editor.prompt(&session, put);
     editor.chunk("agent_thought_chunk", "old speaks \"sse\"");
-    let question = editor.piped.until("a question", |it| it["method"] == "session/request_permission");
+    let question =
+        editor.piped.until("a question", |it| it["method"] == "session/request_permission");
     assert!(!file.exists(), "it ran before anybody allowed it");
     // What it carries is in private files alone.
     assert_eq!(testkit::mcp_tool::shown_in_arguments().unwrap(), []);
@@ -389,19 +392,38 @@ fn mcp_servers_of_the_editor_are_given_to_the_agent_and_asked_about() {
     let prompt = editor.prompt(&session, "say on");
     editor.chunk("agent_thought_chunk", "new: the session keeps the servers");
     assert_eq!(editor.stopped(prompt), "end_turn");
+    let picture = json!({"type": "image", "mimeType": testkit::picture::TYPE,
+        "data": testkit::picture::PNG});
+    let seen = json!([{"type": "text", "text": "sim:\nsay I see "}, picture]);
+    let seen = json!({"sessionId": session, "prompt": seen});
+    assert_eq!(editor.ask("session/prompt", seen.clone())["result"]["stopReason"], "end_turn");
+    editor.chunk("agent_message_chunk", "I see [image 1]");
+    let told = place.works(&["call", "agents.render_context", &of_session(&session)]);
+    assert!(told.contains("[image 1: image/png, 70 bytes]"), "{told}");
 
     // A model without tools cannot be given any, and the editor is told by name.
     let mut editor = Editor::start(&place, &["--agent", "cone"]);
     let begun = editor.piped.answer(1);
-    assert_eq!(begun["result"]["agentCapabilities"]["mcpCapabilities"]["http"], false, "{begun}");
+    let can = &begun["result"]["agentCapabilities"];
+    assert_eq!(can["mcpCapabilities"]["http"], false, "{begun}");
+    assert_eq!(can["promptCapabilities"]["image"], false, "{begun}");
     let opened = editor.ask("session/new", new);
     let session = opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{opened}"));
     let got = place.call("agents.get", &json!({"session_id": session}));
     assert_eq!(got["session"].get("mcp_servers"), None, "{got}");
+    let mut seen = seen;
+    seen["sessionId"] = json!(session);
+    let answer = editor.ask("session/prompt", seen);
+    let words = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}"));
+    assert!(words.contains("power images"), "{words}");
     let refused = json!({"name": "cone", "working_dir": place.work(), "agent": "cone",
         "mcp_servers": {"given": given}});
     let words = place.fails(&["call", "agents.create", &refused.to_string()]);
     assert!(words.contains("given") && words.contains("power mcp_servers"), "{words}");
+}
+
+fn of_session(session: &str) -> String {
+    json!({"session_id": session}).to_string()
 }
 
 /// The modes of all files of a name below the runs of a server.

@@ -28,6 +28,26 @@ class AgentKinds(TypedDict):
     """The agents."""
 
 
+class AgentMcpServerStdio(TypedDict):
+    """A program that the agent starts, and talks to on its stdin and stdout."""
+    type: Literal['stdio']
+    args: NotRequired[list[str] | None]
+    """Its arguments."""
+    command: str
+    """The program."""
+    env: NotRequired[dict[str, str] | None]
+    """Variables for its environment."""
+
+
+class AgentMcpServerHttp(TypedDict):
+    """A server over HTTP."""
+    type: Literal['http']
+    headers: NotRequired[dict[str, str] | None]
+    """What every request carries."""
+    url: str
+    """Its address."""
+
+
 class AgentPowers(TypedDict):
     """What an agent can do. A method that needs a power which the session's agent has not says
     so."""
@@ -41,6 +61,10 @@ class AgentPowers(TypedDict):
     """Whether an allow may carry another input than the one that was asked about."""
     fork: ForkPower
     """Where a conversation can be forked."""
+    images: bool
+    """Whether a prompt may have images."""
+    mcp_servers: bool
+    """Whether a session can give it MCP servers."""
     park: bool
     """Whether a waiting agent can be parked without a process."""
     resume: bool
@@ -533,6 +557,9 @@ class ChatParams(TypedDict):
     """Whether the session goes on as if this chat had not been."""
     idempotency_key: NotRequired[str | None]
     """The same key again finds the chat that it started, instead of starting another."""
+    images: NotRequired[list[PromptImage] | None]
+    """Images that belong to the prompt. Its text is stored and shown with a line for each. They
+    need the power `images` of the session's agent."""
     name: NotRequired[str | None]
     """Its exact name."""
     prompt: str
@@ -673,6 +700,9 @@ class CreateParams(TypedDict):
     """How many seconds a permission request waits before it is denied; 0 for ever (300)."""
     may_decide: NotRequired[list[str] | None]
     """Which calls of its own children it may allow, as patterns such as `Bash(git diff:*)`."""
+    mcp_servers: NotRequired[dict[str, AgentMcpServer] | None]
+    """MCP servers for the agent, by name. Each call of their tools is asked about like any other.
+    An agent that cannot be given one (`agents.kinds`: `mcp_servers`) is refused."""
     metadata: NotRequired[dict[str, Any] | None]
     """Anything you want to find again; an object."""
     model: NotRequired[str | None]
@@ -1255,6 +1285,8 @@ class KnownThingSession(TypedDict):
     """Its id."""
     loopback_enabled: bool
     """Whether they come to its parent."""
+    mcp_servers: NotRequired[list[str]]
+    """The names of the MCP servers that its agent was given."""
     metadata: dict[str, Any]
     """What its creator noted."""
     mode: NotRequired[TimedMode | None]
@@ -1846,6 +1878,14 @@ class PreviewedChange(TypedDict):
     """Why a difference is not shown."""
 
 
+class PromptImage(TypedDict):
+    """An image of a prompt."""
+    data: str
+    """Its bytes as base64."""
+    mime_type: str
+    """Its type: `image/png`, `image/jpeg`, `image/gif` or `image/webp`."""
+
+
 class PromptMessage(TypedDict):
     """The prompt of a chat, and how the chat stands."""
     chat: int
@@ -2353,6 +2393,8 @@ class Session(TypedDict):
     """Its id."""
     loopback_enabled: bool
     """Whether they come to its parent."""
+    mcp_servers: NotRequired[list[str]]
+    """The names of the MCP servers that its agent was given."""
     metadata: dict[str, Any]
     """What its creator noted."""
     mode: NotRequired[TimedMode | None]
@@ -2747,6 +2789,11 @@ class Wall(TypedDict):
     tier: NotRequired[str | None]
     """What it is made of on this machine: `full` or `landlock`. Absent without a wall, and in
     `list`."""
+
+
+AgentMcpServer: TypeAlias = AgentMcpServerStdio | AgentMcpServerHttp
+"""One MCP server for an agent. Arguments, variables, addresses and headers may be secrets, so it is
+never printed."""
 
 
 ApprovalId: TypeAlias = str

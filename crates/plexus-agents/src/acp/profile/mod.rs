@@ -78,6 +78,9 @@ pub struct Profile {
     /// Whether it uses the MCP servers that a client names, and asks about their tools.
     #[serde(default)]
     pub mcp: bool,
+    /// Whether it takes images in prompts. It must say so itself too.
+    #[serde(default)]
+    pub images: bool,
     /// Whether it takes more directories than the working directory.
     #[serde(default)]
     pub add_dirs: bool,

@@ -41,10 +41,15 @@ impl Reading<'_> {
 
     fn greeted(&mut self, outcome: &Outcome) {
         let hello: Option<Initialized> = outcome.read();
+        let takes_images = hello.as_ref().is_some_and(|hello| hello.capabilities.prompt.image);
         match (outcome, hello.and_then(|hello| hello.protocol_version)) {
             (Outcome::Error(error), _) => {
                 self.fail(format!("it refused to begin: {}", words(error)))
             }
+            // Those of a prompt would be lost.
+            (_, Some(PROTOCOL_VERSION)) if self.profile.images && !takes_images => self.fail(
+                "its profile says that it takes images, and it says that it does not".to_owned(),
+            ),
             (_, Some(PROTOCOL_VERSION)) => self.memory.handshake = Handshake::Greeted,
             (_, Some(other)) => self.fail(format!(
                 "it speaks version {other} of the Agent Client Protocol, not {PROTOCOL_VERSION}"

@@ -215,6 +215,7 @@ async fn delete_one(tx: &mut Tx<'_, impl Sql>, row: i64, id: SessionId) -> Resul
                 params![EventKey::new(chat, 0), EventKey::end(chat)],
             )
             .await?;
+            conn.run("DELETE FROM chat_images WHERE chat = ?1", params![chat]).await?;
             conn.run("DELETE FROM chat_streams WHERE id = ?1", params![chat]).await?;
         }
         // A kept session may be the parent of another kept one; children go first.

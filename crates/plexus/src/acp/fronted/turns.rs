@@ -5,7 +5,7 @@ use acp_lines::{RequestId, ServedLine, StopReason};
 use plexus_client::ClientError;
 use plexus_client::wire::{
     CancelParams, ChatParams, ErrorKind, Said, Session, SessionId, SessionRef, SessionStatus,
-    Usage, method,
+    Usage, method, prompt_with_images,
 };
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
@@ -13,7 +13,7 @@ use tokio::task::AbortHandle;
 use super::Fronted;
 use crate::acp::door::Cause;
 use crate::acp::hands::Hands;
-use crate::acp::prompt;
+use crate::acp::prompt::{self, Parts};
 use crate::acp::refusal::Refusal;
 use crate::acp::view::When;
 
@@ -87,15 +87,15 @@ impl Fronted {
         blocks: &[Block],
         hands: &mut Hands,
     ) {
-        let text = if self.opening.is_some() {
+        let parts = if self.opening.is_some() {
             Err(Refusal::now("the session is being loaded"))
         } else if self.is_busy() {
             Err(Refusal::now("a prompt is running in this session: wait for its end or cancel it"))
         } else {
-            prompt::text_of(blocks)
+            prompt::parts_of(blocks)
         };
-        let text = match text {
-            Ok(text) => text,
+        let Parts { text, images } = match parts {
+            Ok(parts) => parts,
             Err(refusal) => return hands.say(&refusal.answer(request)).await,
         };
         for words in std::mem::take(&mut self.notes) {
@@ -105,8 +105,11 @@ impl Fronted {
         let params = ChatParams {
             // The call is made again when its answer is lost, and must not start a second chat.
             idempotency_key: Some(SessionId::generate().to_string()),
-            ..ChatParams::new(SessionRef::id(session), text.clone())
+            images: (!images.is_empty()).then(|| images.clone()),
+            ..ChatParams::new(SessionRef::id(session), text.as_str())
         };
+        // As it will be heard of.
+        let text = prompt_with_images(&text, &images);
         let task = hands.later(async move {
             let started = server.call::<method::agents::ChatAsync>(&params).await;
             let outcome = started.map(|started| started.chat).map_err(refused_start);

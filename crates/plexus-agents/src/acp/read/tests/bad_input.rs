@@ -117,13 +117,15 @@ fn an_agent_that_sends_only_a_title_says_so() {
 #[test]
 fn an_agent_that_cannot_be_used_fails_its_chat_with_the_reason() {
     let hello = |result: Value| json!({"id": "plexus-hello", "result": result});
-    let good = hello(json!({"protocolVersion": 1}));
+    let images = json!({"promptCapabilities": {"image": true}});
+    let good = hello(json!({"protocolVersion": 1, "agentCapabilities": images}));
     let opened = |result: Value| json!({"id": "plexus-open", "result": result});
     let mode = |mode: &str| json!({"currentModeId": mode, "availableModes": []});
     let error = json!({"code": -32000, "message": "log in first"});
     for (lines, expected) in [
         (vec![hello(json!({"protocolVersion": 2}))], "version 2"),
         (vec![hello(json!({"hello": "world"}))], "does not speak"),
+        (vec![hello(json!({"protocolVersion": 1}))], "takes images"),
         (vec![json!({"id": "plexus-hello", "error": error})], "log in first"),
         (vec![opened(json!({"sessionId": "s"}))], "before it said who it is"),
         (vec![good.clone(), json!({"id": "plexus-open", "error": error})], "log in first"),
@@ -138,7 +140,7 @@ fn an_agent_that_cannot_be_used_fails_its_chat_with_the_reason() {
         let words = play.failure(&lines);
         assert!(words.contains(expected), "{words}");
         assert!(play.memory.report().spent, "{expected}: nobody else gets this process");
-        let said = play.write(&Say::Prompt { id: Uuid::nil(), text: "go" });
+        let said = play.write(&Say::Prompt { id: Uuid::nil(), text: "go", images: &[] });
         assert!(said.is_empty() || play.memory.session.is_some());
     }
 }

@@ -35,7 +35,9 @@ impl Play {
     pub(super) fn in_a_turn(name: &str) -> Self {
         let mut play = Self::of(name);
         play.memory.begin_turn(Some(Uuid::nil()));
-        play.read(&json!({"id": "plexus-hello", "result": {"protocolVersion": 1}}));
+        let images = json!({"promptCapabilities": {"image": true}});
+        let hello = json!({"protocolVersion": 1, "agentCapabilities": images});
+        play.read(&json!({"id": "plexus-hello", "result": hello}));
         let mode = play.driver.profile().modes[0].clone();
         let modes = json!({"currentModeId": mode, "availableModes": []});
         play.read(&json!({"id": "plexus-open", "result": {"sessionId": "s", "modes": modes}}));
