@@ -8,6 +8,7 @@ set -eu
 # The versions that the recorded fixtures and docs/acp.md speak of. The one place that pins them.
 OPENCODE=1.18.33
 CLAUDE_AGENT_ACP=0.99.1
+GEMINI=0.61.0
 # The package's own number; the program in it is Goose 1.34.0.
 GOOSE_PACKAGE=0.20.1
 
@@ -35,5 +36,6 @@ case $(uname -m) in arm64 | aarch64) machine=arm64 ;; *) machine=x64 ;; esac
 goose=@aaif/goose-binary-$system-$machine
 
 install opencode opencode-ai "$OPENCODE" .bin/opencode
+install gemini @google/gemini-cli "$GEMINI" .bin/gemini
 install claude-agent-acp @agentclientprotocol/claude-agent-acp "$CLAUDE_AGENT_ACP" .bin/claude-agent-acp
 install goose "$goose" "$GOOSE_PACKAGE" "$goose/bin/goose"

@@ -109,6 +109,8 @@ mod linux {
             config.offers = match agent {
                 Agent::OpenCode => [AcpOffer::Resume, AcpOffer::Fork, AcpOffer::Model].into(),
                 Agent::Goose => [AcpOffer::Resume].into(),
+                // Its history would be told as new.
+                Agent::Gemini => [].into(),
                 Agent::Claude => {
                     [AcpOffer::Resume, AcpOffer::Fork, AcpOffer::Model, AcpOffer::AddDirs].into()
                 }

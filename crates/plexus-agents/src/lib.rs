@@ -4,10 +4,12 @@
 //! - [`claude`]: Claude Code.
 //! - [`codex`]: the driver of Codex.
 //! - [`acp`]: the driver of every agent of the Agent Client Protocol.
+//! - `forms`: what an agent or an MCP server wants its user to fill in.
 
 pub mod acp;
 pub mod claude;
 pub mod codex;
+mod forms;
 
 pub use acp::Acp;
 pub use claude::ClaudeCode;

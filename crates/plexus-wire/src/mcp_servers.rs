@@ -17,7 +17,7 @@ pub const MAX_MCP_NAME_BYTES: usize = 48;
 /// The names under which a child knows this server begin so.
 const OURS: &str = "plexus";
 
-/// One MCP server for an agent. Arguments, variables, addresses and headers may be secrets, so it is
+/// One MCP server for an agent. Arguments, variables, addresses and headers may be secret, so it is
 /// never printed.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]

@@ -12,8 +12,8 @@ pub const SECRET: &str = "kept-between-the-two";
 /// The name that a session gives it.
 pub const NAME: &str = "given";
 
-/// Writes its program into a folder, and returns `mcp_servers` of a session that has it. Each call of
-/// the tool appends [`SECRET`] to `file`.
+/// Writes its program into a folder, and returns `mcp_servers` of a session that has it. Each call
+/// of the tool appends [`SECRET`] to `file`.
 pub fn servers(folder: &Path, file: &Path) -> Result<Value> {
     let program = folder.join("mcp_tool.py");
     std::fs::write(&program, PROGRAM)?;

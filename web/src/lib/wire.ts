@@ -24,7 +24,7 @@ export type AgentKinds = {
   agents: AgentKind[];
 };
 
-/** One MCP server for an agent. Arguments, variables, addresses and headers may be secrets, so it is never printed. */
+/** One MCP server for an agent. Arguments, variables, addresses and headers may be secret, so it is never printed. */
 export type AgentMcpServer =
   /** A program that the agent starts, and talks to on its stdin and stdout. */
   | {

@@ -109,13 +109,15 @@ impl ClaudeCode {
         if !self.agents.get(agent)?.driver.powers().images {
             let why = format_args!("send images to {agent}: it has not the power images");
             return Err(CallError::invalid(why).with_field("images").with_hint(
-                "put them into files that it can read, or choose an agent for which agents.kinds says it",
+                "put them into files that it can read, or choose an agent that agents.kinds says \
+                 takes them",
             ));
         }
         let bytes = prompt.len() + images.iter().map(|image| image.data.len()).sum::<usize>();
         if bytes > MAX_PROMPT_BYTES {
             let why = format_args!(
-                "send a prompt of {bytes} bytes with its images as base64: at most {MAX_PROMPT_BYTES}"
+                "send a prompt of {bytes} bytes with its images as base64: at most \
+                 {MAX_PROMPT_BYTES}"
             );
             return Err(CallError::invalid(why).with_field("images"));
         }

@@ -95,13 +95,20 @@ fn main() -> std::process::ExitCode {
     let suite =
         cases!(suite, OpenCode, spawns, [an_agent_creates_a_child_of_its_own_once_it_is_allowed]);
     let suite =
+        cases!(suite, Claude, spawns, [an_agent_creates_a_child_of_its_own_once_it_is_allowed]);
+    let suite =
         cases!(suite, Goose, spawns, [an_agent_creates_a_child_of_its_own_once_it_is_allowed]);
+    let suite = cases!(suite, Gemini, own, [it_asks_in_spite_of_a_hostile_repository]);
     let suite = cases!(suite, Goose, own, [a_repository_with_plugin_hooks_is_refused]);
     cases!(
         suite,
         Claude,
         own,
-        [a_fork_remembers_the_conversation, the_reason_of_a_denial_reaches_the_model]
+        [
+            a_fork_remembers_the_conversation,
+            a_question_of_the_model_is_answered,
+            the_reason_of_a_denial_reaches_the_model,
+        ]
     )
     .run()
 }

@@ -13,6 +13,9 @@ use crate::stage::Props;
 /// The tool's name without what the agent puts before it.
 const CREATE: &str = "agents_create";
 
+/// What Claude Code calls it. It lists tools of MCP servers only when its model searches for them.
+const UNLISTED: &str = "mcp__plexus_hub__agents_create";
+
 pub(crate) async fn an_agent_creates_a_child_of_its_own_once_it_is_allowed(
     agent: Agent,
     cli: PathBuf,
@@ -23,8 +26,8 @@ pub(crate) async fn an_agent_creates_a_child_of_its_own_once_it_is_allowed(
     props.api.respond_with(move |asked| {
         let calls = asked.tool_results().len();
         let name = ["refused", "allowed"].get(calls)?;
-        let tools = asked.tool_names();
-        let tool = tools.into_iter().find(|tool| tool.ends_with(CREATE))?;
+        let listed = asked.tool_names().into_iter().find(|tool| tool.ends_with(CREATE));
+        let tool = listed.unwrap_or(UNLISTED);
         Some(Step::tool(tool, json!({"name": name, "working_dir": work})))
     });
     let server = server_with(agent, &cli, &props).await?;

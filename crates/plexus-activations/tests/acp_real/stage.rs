@@ -37,6 +37,7 @@ pub(crate) fn name(agent: Agent) -> &'static str {
         Agent::OpenCode => "opencode",
         Agent::Goose => "goose",
         Agent::Claude => "claude_acp",
+        Agent::Gemini => "gemini",
     }
 }
 

@@ -52,11 +52,16 @@ pub(super) fn plan(
     if profile.home.is_some() {
         env.push(("HOME".into(), homes.own.as_os_str().to_owned()));
     }
-    let hello = Initialize::new("plexus", env!("CARGO_PKG_VERSION"));
+    let mut hello = Initialize::new("plexus", env!("CARGO_PKG_VERSION"));
+    if let Some(offers) = hello.client_capabilities.as_mut().filter(|_| profile.forms) {
+        offers["elicitation"] = json!({"form": {}});
+    }
+    let mut servers = Servers { as_variables: profile.mcp_variables, variables: Vec::new() };
     let lines = [
         ClientLine::request(write::HELLO, ClientRequest::Initialize(hello)),
-        ClientLine::request(write::OPEN, open(profile, launch)?),
+        ClientLine::request(write::OPEN, open(profile, launch, &mut servers)?),
     ];
+    env.extend(servers.variables);
     Ok(Plan {
         args,
         inherited: profile.inherits.clone(),
@@ -96,10 +101,16 @@ fn pointer(path: &str) -> String {
 }
 
 /// The request that opens the session.
-fn open(profile: &Profile, launch: &Launch<'_>) -> Result<ClientRequest, LaunchError> {
+fn open(
+    profile: &Profile,
+    launch: &Launch<'_>,
+    servers: &mut Servers,
+) -> Result<ClientRequest, LaunchError> {
     let cwd = text(&launch.config.working_dir)?;
-    let given = launch.config.mcp_servers.iter().map(|(name, server)| given(name, server));
-    let mcp_servers: Vec<Value> = launch.hub_door.iter().map(server).chain(given).collect();
+    let mut mcp_servers: Vec<Value> =
+        launch.hub_door.iter().map(|door| servers.hub(door)).collect();
+    let given = launch.config.mcp_servers.iter();
+    mcp_servers.extend(given.map(|(name, server)| servers.given(name, server)));
     let dirs: Result<Vec<_>, _> = launch.config.add_dirs.iter().map(|dir| text(dir)).collect();
     let additional_directories = Some(dirs?).filter(|dirs| !dirs.is_empty());
     let meta = profile.session_meta.as_ref().map(as_json);
@@ -181,33 +192,53 @@ fn cannot(profile: &Profile, what: &str) -> LaunchError {
     LaunchError(format!("{} cannot {what}", profile.label))
 }
 
-/// This server as an agent names an MCP server.
-fn server(door: &McpDoor) -> Value {
-    let server = mcp_server(&door.url, &door.token);
-    http(HUB_SERVER, &server.url, Some(&server.headers))
+/// The MCP servers of a run, as the request that opens its session names them.
+struct Servers {
+    /// Whether what they carry goes as variables, which the agent puts in its place: it would show
+    /// the request in the arguments of a process.
+    as_variables: bool,
+    variables: Vec<(OsString, OsString)>,
 }
 
-/// A server that the session was given. A program has no type.
-fn given(name: &str, server: &AgentMcpServer) -> Value {
-    match server {
-        AgentMcpServer::Stdio { command, args, env } => json!({
-            "name": name,
-            "command": command,
-            "args": args.as_deref().unwrap_or_default(),
-            "env": pairs(env.as_ref()),
-        }),
-        AgentMcpServer::Http { url, headers } => http(name, url, headers.as_ref()),
+impl Servers {
+    /// This server itself.
+    fn hub(&mut self, door: &McpDoor) -> Value {
+        let server = mcp_server(&door.url, &door.token);
+        self.http(HUB_SERVER, &server.url, Some(&server.headers))
     }
-}
 
-fn http(name: &str, url: &str, headers: Option<&BTreeMap<String, String>>) -> Value {
-    json!({"type": "http", "name": name, "url": url, "headers": pairs(headers)})
-}
+    /// A server that the session was given. A program has no type.
+    fn given(&mut self, name: &str, server: &AgentMcpServer) -> Value {
+        match server {
+            AgentMcpServer::Stdio { command, args, env } => {
+                let args = args.iter().flatten().map(|arg| self.carried(arg)).collect::<Vec<_>>();
+                json!({"name": name, "command": command, "args": args,
+                    "env": self.pairs(env.as_ref())})
+            }
+            AgentMcpServer::Http { url, headers } => self.http(name, url, headers.as_ref()),
+        }
+    }
 
-/// Names with values, as the protocol lists them.
-fn pairs(map: Option<&BTreeMap<String, String>>) -> Vec<Value> {
-    let pairs = map.into_iter().flatten();
-    pairs.map(|(name, value)| json!({"name": name, "value": value})).collect()
+    fn http(&mut self, name: &str, url: &str, headers: Option<&BTreeMap<String, String>>) -> Value {
+        let url = self.carried(url);
+        json!({"type": "http", "name": name, "url": url, "headers": self.pairs(headers)})
+    }
+
+    /// Names with values, as the protocol lists them.
+    fn pairs(&mut self, map: Option<&BTreeMap<String, String>>) -> Vec<Value> {
+        let pairs = map.into_iter().flatten();
+        pairs.map(|(name, value)| json!({"name": name, "value": self.carried(value)})).collect()
+    }
+
+    /// A value that may be a secret.
+    fn carried(&mut self, value: &str) -> String {
+        if !self.as_variables {
+            return value.to_owned();
+        }
+        let name = format!("PLEXUS_MCP_{}", self.variables.len());
+        self.variables.push((name.clone().into(), value.into()));
+        format!("${{{name}}}")
+    }
 }
 
 /// TOML as JSON; a profile has nothing that JSON cannot say.
@@ -296,9 +327,12 @@ mod tests {
                         let lines = lines(plan);
                         assert_eq!(lines[0]["method"], "initialize");
                         let offered = &lines[0]["params"]["clientCapabilities"];
-                        let nothing = json!({"fs": {"readTextFile": false, "writeTextFile": false},
-                            "terminal": false});
-                        assert_eq!(*offered, nothing, "{name}");
+                        let mut offers = json!({"terminal": false,
+                            "fs": {"readTextFile": false, "writeTextFile": false}});
+                        if name == "claude_acp" {
+                            offers["elicitation"] = json!({"form": {}});
+                        }
+                        assert_eq!(*offered, offers, "{name}");
                         assert_eq!(lines[1]["method"], expected, "{name}");
                         assert_eq!(lines[1]["params"]["cwd"], "/w");
                         let has_meta = lines[1]["params"].get("_meta").is_some();
@@ -413,5 +447,15 @@ mod tests {
             ]);
             assert_eq!(lines(plan)[1]["params"]["mcpServers"], expected);
         }
+        // It would show them in the arguments of Claude Code, which puts variables in their place.
+        let token = SecretToken::new("plx_secret".to_owned());
+        let hub_door = Some(McpDoor { url: "http://here".to_owned(), token });
+        let launch = Launch { hub_door, ..launch(&config, Conversation::New) };
+        let plan = plan_of("claude_acp", &launch).unwrap();
+        for (name, value) in [("PLEXUS_MCP_1", "Bearer plx_secret"), ("PLEXUS_MCP_3", "secret")] {
+            assert!(plan.env.contains(&(name.into(), value.into())), "{:?}", plan.env);
+        }
+        let servers = lines(plan)[1]["params"]["mcpServers"].to_string();
+        assert!(servers.contains("${PLEXUS_MCP_1}") && !servers.contains("secret"), "{servers}");
     }
 }

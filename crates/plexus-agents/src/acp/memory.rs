@@ -69,6 +69,9 @@ pub(super) struct Question {
     pub(super) allow: String,
     /// The option that rejects it once.
     pub(super) reject: Option<String>,
+    /// Whether it is a form for the user, which has no options.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_form: bool,
     /// What is to be asked once the input is whole; `None` when it was asked.
     pub(super) held: Option<HeldBack>,
 }

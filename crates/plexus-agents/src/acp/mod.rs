@@ -24,8 +24,12 @@ use plexus_engine::driver::{
     Step, UnusableProgram, VersionAnswer,
 };
 use plexus_engine::wall::WallNeeds;
-use plexus_wire::{AgentPowers, AsksFor, CostPower, DenyReason, ForkPower, ToolCall};
+use plexus_wire::{
+    AgentPowers, Answers, AsksFor, CostPower, DenyReason, ForkPower, Question, ToolCall, ToolTarget,
+};
 use serde_json::Value;
+
+use crate::forms;
 
 pub use self::memory::AcpMemory;
 pub use self::profile::Profile;
@@ -170,8 +174,26 @@ impl Driver for Acp {
     fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall {
         match self.profile.tools.get(tool_name) {
             Some(tool) => tool.tool_call(tool_name, input),
+            None if tool_name == read::FORM => ToolCall::new(tool_name, ToolTarget::Question {}),
             None => ToolCall::unknown(tool_name),
         }
+    }
+
+    /// The allow of a form carries what the user answered.
+    fn takes_edit(&self, tool_name: &str) -> bool {
+        tool_name == read::FORM
+    }
+
+    fn question(&self, tool_name: &str, input: &Value) -> Option<Question> {
+        (tool_name == read::FORM).then(|| forms::read(input)).flatten()
+    }
+
+    fn answered(&self, _: &str, input: &Value, answers: &Answers) -> Result<Value, String> {
+        forms::answered(input, answers)
+    }
+
+    fn answers(&self, tool_name: &str, input: &Value) -> Option<Answers> {
+        (tool_name == read::FORM).then(|| forms::answers(input)).flatten()
     }
 
     fn read(&self, memory: &mut AcpMemory, line: &LineContent) -> Vec<Step> {

@@ -33,7 +33,7 @@ pub(super) fn lines(profile: &Profile, memory: &AcpMemory, say: &Say<'_>) -> Vec
         }
         Say::Interrupt => {
             let cancel = memory.session.iter().map(|session| out(&ClientLine::cancel(session)));
-            let open = memory.questions.values().map(|question| cancelled(&question.id));
+            let open = memory.questions.values().map(cancelled);
             cancel.chain(open).collect()
         }
         // A prompt that comes while another runs aborts it in one agent and runs beside it in
@@ -43,9 +43,12 @@ pub(super) fn lines(profile: &Profile, memory: &AcpMemory, say: &Say<'_>) -> Vec
 }
 
 /// The answer that every agent takes for the end of a cancelled question.
-pub(super) fn cancelled(id: &RequestId) -> OutLine {
-    let answer = ClientAnswer::Permission(PermissionAnswer::Cancelled);
-    out(&ClientLine::answer(id.clone(), answer))
+pub(super) fn cancelled(question: &Question) -> OutLine {
+    let answer = match question.is_form {
+        true => ClientAnswer::Other(json!({"action": "cancel"})),
+        false => ClientAnswer::Permission(PermissionAnswer::Cancelled),
+    };
+    out(&ClientLine::answer(question.id.clone(), answer))
 }
 
 /// Refuses a request, so that the agent does not wait. Of a question it is a denial.
@@ -97,6 +100,14 @@ fn answer(profile: &Profile, question: &Question, answer: &PermitAnswer) -> OutL
         ClientAnswer::Permission(PermissionAnswer::Selected { option_id: option.to_owned() })
     };
     let answer = match (answer, &question.reject, profile.deny) {
+        (PermitAnswer::Allow { updated_input }, _, _) if question.is_form => {
+            let input: Value = serde_json::from_str(updated_input.as_str()).unwrap_or_default();
+            let content = input["content"].as_object().cloned().unwrap_or_default();
+            ClientAnswer::Other(json!({"action": "accept", "content": content}))
+        }
+        (PermitAnswer::Deny { .. }, _, _) if question.is_form => {
+            ClientAnswer::Other(json!({"action": "decline"}))
+        }
         (PermitAnswer::Allow { .. }, _, _) => selected(&question.allow),
         (PermitAnswer::Deny { .. }, Some(reject), DenyWay::Option) => selected(reject),
         (PermitAnswer::Deny { message }, _, _) => {

@@ -13,10 +13,10 @@ use uuid::Uuid;
 
 use super::transcript::{self, Unwakeable};
 use super::{ParkedFacts, child_env, inode};
-use crate::prompt::Prompt;
 use crate::driver::{AnyDriver, Begin, Channel, Conversation, WokenCall};
 use crate::home::find_unwanted;
 use crate::instructions;
+use crate::prompt::Prompt;
 use crate::run::state::{Begun, OpenChat, RunState};
 use crate::run::woken::Woken;
 use crate::run::{Origin, Run, RunKeeper};

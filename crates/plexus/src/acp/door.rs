@@ -362,8 +362,8 @@ fn own(sessions: &HashMap<SessionId, Fronted>, id: &str) -> Result<SessionId, Re
     })
 }
 
-/// Who this is, and what it takes: as much as the agent of new sessions does. What is not named here
-/// is not offered: audio in prompts, MCP servers over SSE, forks.
+/// Who this is, and what it takes: as much as the agent of new sessions does. What is not named
+/// here is not offered: audio in prompts, MCP servers over SSE, forks.
 fn introduction(powers: AgentPowers) -> Value {
     json!({
         "protocolVersion": PROTOCOL_VERSION,

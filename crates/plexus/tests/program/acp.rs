@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::piped::Piped;
-use crate::place::{Place, mode};
+use crate::place::{Place, mode, text};
 use crate::serve::Server;
 
 /// An editor that started `plexus acp`.
@@ -347,9 +347,7 @@ fn an_editor_is_told_what_to_paste() {
 #[test]
 fn mcp_servers_and_images_of_the_editor_reach_the_agent() {
     let place = Place::new();
-    let outside = tempfile::tempdir().unwrap();
-    let file = outside.path().join("put");
-    let given = testkit::mcp_tool::servers(outside.path(), &file).unwrap();
+    let given = testkit::mcp_tool::servers(&place.work(), &place.work().join("put")).unwrap();
     let given = &given[testkit::mcp_tool::NAME];
     let pairs = |map: &Value| -> Vec<Value> {
         let pairs = map.as_object().unwrap().iter();
@@ -374,14 +372,15 @@ fn mcp_servers_and_images_of_the_editor_reach_the_agent() {
     editor.chunk("agent_thought_chunk", "old speaks \"sse\"");
     let question =
         editor.piped.until("a question", |it| it["method"] == "session/request_permission");
-    assert!(!file.exists(), "it ran before anybody allowed it");
-    // What it carries is in private files alone.
+    assert_eq!(question["params"]["toolCall"]["title"], "mcp__given__put", "{question}");
+    // What it carries is in a private file of the run alone. The simulator itself has no tools.
     assert_eq!(testkit::mcp_tool::shown_in_arguments().unwrap(), []);
-    let configs = private_files(&place, "mcp.json");
-    assert_eq!(configs, [0o600], "the configuration of the run");
-    editor.select(&question, "allow");
+    let configs = files(&place, "mcp.json");
+    assert_eq!((configs.len(), mode(&configs[0])), (1, 0o600), "{configs:?}");
+    let config = std::fs::read_to_string(&configs[0]).unwrap();
+    assert!(config.contains(testkit::mcp_tool::SECRET) && !config.contains("old"), "{config}");
+    editor.select(&question, "deny");
     assert_eq!(editor.stopped(prompt), "end_turn");
-    assert!(std::fs::read_to_string(&file).unwrap().contains(testkit::mcp_tool::SECRET));
 
     // An editor sends its servers again; the session has those that it was created with.
     editor.ask("session/close", json!({"sessionId": session}));
@@ -397,9 +396,10 @@ fn mcp_servers_and_images_of_the_editor_reach_the_agent() {
     let seen = json!([{"type": "text", "text": "sim:\nsay I see "}, picture]);
     let seen = json!({"sessionId": session, "prompt": seen});
     assert_eq!(editor.ask("session/prompt", seen.clone())["result"]["stopReason"], "end_turn");
-    editor.chunk("agent_message_chunk", "I see [image 1]");
     let told = place.works(&["call", "agents.render_context", &of_session(&session)]);
-    assert!(told.contains("[image 1: image/png, 70 bytes]"), "{told}");
+    for words in ["I see [image 1]", "[image 1: image/png, 70 bytes]"] {
+        assert!(told.contains(words), "{told}");
+    }
 
     // A model without tools cannot be given any, and the editor is told by name.
     let mut editor = Editor::start(&place, &["--agent", "cone"]);
@@ -418,7 +418,8 @@ fn mcp_servers_and_images_of_the_editor_reach_the_agent() {
     assert!(words.contains("power images"), "{words}");
     let refused = json!({"name": "cone", "working_dir": place.work(), "agent": "cone",
         "mcp_servers": {"given": given}});
-    let words = place.fails(&["call", "agents.create", &refused.to_string()]);
+    let output = place.plexus(&["call", "agents.create", &refused.to_string()]);
+    let words = text(&output.stdout);
     assert!(words.contains("given") && words.contains("power mcp_servers"), "{words}");
 }
 
@@ -426,8 +427,8 @@ fn of_session(session: &str) -> String {
     json!({"session_id": session}).to_string()
 }
 
-/// The modes of all files of a name below the runs of a server.
-fn private_files(place: &Place, name: &str) -> Vec<u32> {
+/// All files of a name below the runs of a server.
+fn files(place: &Place, name: &str) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     let mut dirs = vec![place.data().join("runs")];
     while let Some(dir) = dirs.pop() {
@@ -435,7 +436,7 @@ fn private_files(place: &Place, name: &str) -> Vec<u32> {
             if entry.file_type().unwrap().is_dir() {
                 dirs.push(entry.path());
             } else if entry.file_name() == name {
-                found.push(mode(&entry.path()));
+                found.push(entry.path());
             }
         }
     }

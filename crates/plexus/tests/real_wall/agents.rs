@@ -221,6 +221,7 @@ pub(crate) async fn an_acp_agent_works_and_reads_no_token(
         Agent::OpenCode => "opencode",
         Agent::Goose => "goose",
         Agent::Claude => "claude_acp",
+        Agent::Gemini => "gemini",
     };
     // What makes the agent ask is the profile's, not the sandbox's.
     let is_own = |name: &str| name == "GOOSE_MODE" || name.starts_with("OPENCODE_");

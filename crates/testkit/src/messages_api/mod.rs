@@ -14,7 +14,9 @@
 //! - [`script`]: what one answer is made of, and how it is found in a prompt.
 //! - [`request`]: what the CLI sent, and what a test asks about it.
 //! - [`sse`]: an answer as server-sent events and as one object.
+//! - `gemini`: the same behind the API of Gemini CLI.
 
+mod gemini;
 pub mod request;
 pub mod script;
 pub(crate) mod serve;

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::State;
+use super::gemini;
 use super::request::Recorded;
 use super::script::{Failure, Step};
 use super::sse::{Answer, Event};
@@ -49,6 +50,10 @@ async fn answer(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Re
             .collect(),
         body: serde_json::from_slice(&body).unwrap_or_default(),
     };
+    if let Some(translated) = gemini::as_messages(&recorded) {
+        state.record(translated.clone());
+        return gemini::answer(&state.choose(&translated), &translated);
+    }
     state.record(recorded.clone());
     match recorded.path.as_str() {
         "/v1/messages" => messages(state.choose(&recorded), &recorded).await,

@@ -18,6 +18,8 @@ pub enum Agent {
     Goose,
     /// claude-agent-acp, which runs Claude Code.
     Claude,
+    /// Gemini CLI.
+    Gemini,
 }
 
 /// Set to 1, makes a missing agent a failure.
@@ -32,6 +34,7 @@ impl Agent {
             Self::OpenCode => ("PLEXUS_REAL_OPENCODE", ".cache/acp-agents/opencode"),
             Self::Goose => ("PLEXUS_REAL_GOOSE", ".cache/acp-agents/goose"),
             Self::Claude => ("PLEXUS_REAL_CLAUDE_AGENT_ACP", ".cache/acp-agents/claude-agent-acp"),
+            Self::Gemini => ("PLEXUS_REAL_GEMINI", ".cache/acp-agents/gemini"),
         };
         RealCli { variable, require_variable: REQUIRE, cached, script: SCRIPT }
     }
@@ -43,6 +46,7 @@ impl Agent {
             Self::OpenCode => &["acp"],
             Self::Goose => &["acp", "--with-builtin", "developer"],
             Self::Claude => &[],
+            Self::Gemini => &["--acp"],
         }
     }
 
@@ -53,6 +57,7 @@ impl Agent {
             Self::OpenCode => "bash",
             Self::Goose => "shell",
             Self::Claude => "Bash",
+            Self::Gemini => "run_shell_command",
         }
     }
 
@@ -62,7 +67,7 @@ impl Agent {
         match self {
             Self::OpenCode => "build",
             Self::Goose => "approve",
-            Self::Claude => "default",
+            Self::Claude | Self::Gemini => "default",
         }
     }
 

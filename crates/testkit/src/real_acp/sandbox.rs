@@ -52,7 +52,7 @@ impl Sandbox {
                 sandbox.settings(".config/opencode/opencode.json", &sandbox.opencode_settings())?;
             }
             Agent::Goose => sandbox.settings(".config/goose/config.yaml", &goose_settings())?,
-            Agent::Claude => {}
+            Agent::Claude | Agent::Gemini => {}
         }
         Ok(sandbox)
     }
@@ -100,6 +100,10 @@ impl Sandbox {
                 ("GOOSE_DISABLE_TOOL_CALL_SUMMARY", "true".to_owned()),
                 ("GOOSE_DISABLE_SESSION_NAMING", "true".to_owned()),
             ],
+            Agent::Gemini => vec![
+                ("GEMINI_API_KEY", "dummy-key-of-a-test".to_owned()),
+                ("GOOGLE_GEMINI_BASE_URL", self.base_url.clone()),
+            ],
             Agent::Claude => vec![
                 ("ANTHROPIC_BASE_URL", self.base_url.clone()),
                 ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".to_owned()),
@@ -126,6 +130,8 @@ impl Sandbox {
         let model = json!({
             "name": "stand-in",
             "limit": { "context": 200_000, "output": 8_000 },
+            "attachment": true,
+            "modalities": { "input": ["text", "image"], "output": ["text"] },
         });
         let provider = json!({
             "npm": "@ai-sdk/anthropic",

@@ -2792,7 +2792,7 @@ class Wall(TypedDict):
 
 
 AgentMcpServer: TypeAlias = AgentMcpServerStdio | AgentMcpServerHttp
-"""One MCP server for an agent. Arguments, variables, addresses and headers may be secrets, so it is
+"""One MCP server for an agent. Arguments, variables, addresses and headers may be secret, so it is
 never printed."""
 
 

@@ -78,6 +78,13 @@ pub struct Profile {
     /// Whether it uses the MCP servers that a client names, and asks about their tools.
     #[serde(default)]
     pub mcp: bool,
+    /// Whether it shows those servers in the arguments of a process, and puts variables of its
+    /// environment in their place (`${NAME}`).
+    #[serde(default)]
+    pub mcp_variables: bool,
+    /// Whether it asks its user with forms, where a client takes them.
+    #[serde(default)]
+    pub forms: bool,
     /// Whether it takes images in prompts. It must say so itself too.
     #[serde(default)]
     pub images: bool,

@@ -31,6 +31,12 @@ use super::memory::{AcpMemory, Handshake};
 use super::profile::Profile;
 use super::write;
 
+/// The tool that a form for the user is asked as.
+pub(super) const FORM: &str = "elicitation";
+
+/// The request that asks with one.
+const FORM_METHOD: &str = "elicitation/create";
+
 /// An amount of money that is smaller than this is a matter of rounding.
 const ROUNDING_USD: f64 = 1e-9;
 
@@ -88,6 +94,11 @@ impl Reading<'_> {
             AgentRequest::FileSystem { method, .. } => {
                 let why = format!("{method} is not served here");
                 self.steps.push(Step::Send(vec![write::refusal(id, &why)]));
+            }
+            AgentRequest::Unknown { method, params }
+                if self.profile.forms && method.as_str() == FORM_METHOD && self.is_ours(line) =>
+            {
+                self.form(id, params);
             }
             AgentRequest::Terminal { method, .. } | AgentRequest::Unknown { method, .. } => {
                 self.refuse(id, &format!("{}, which is not served here", method.as_str()));

@@ -9,10 +9,11 @@ use plexus_engine::driver::{Ask, Step};
 use plexus_wire::{ChatEvent, Json};
 use serde_json::{Map, Value, json};
 
-use super::{Reading, as_json};
+use super::{FORM, Reading, as_json};
 use crate::acp::memory::{Handshake, HeldBack, Question};
 use crate::acp::profile::InputPlace;
 use crate::acp::write;
+use crate::forms;
 
 /// How many questions may be open. Agents ask one at a time, or one for each call of a message.
 const MAX_OPEN: usize = 64;
@@ -45,12 +46,48 @@ impl Reading<'_> {
         let title = asked.tool_call.title.as_ref().map(|title| title.as_str().to_owned());
         let (reject, id) = (option(OptionKind::RejectOnce), id.clone());
         let held = Some(HeldBack { input: raw, title });
-        let question = Question { id, call: call_id.clone(), allow, reject, held };
+        let call = call_id.clone();
+        let question = Question { id, call, allow, reject, is_form: false, held };
         self.memory.questions.insert(key, question);
         match self.profile.input {
             InputPlace::Request | InputPlace::Update => self.ask_about(&call_id),
             InputPlace::Shown => self.ask_shown(&call_id, &asked.tool_call),
         }
+    }
+
+    /// Asks what the agent wants to know of its user.
+    pub(super) fn form(&mut self, id: &RequestId, params: &RawJson) {
+        let params = params.to_value().unwrap_or_default();
+        let is_live = self.memory.handshake == Handshake::Done && self.memory.turn.is_some();
+        let is_twin = self.memory.questions.values().any(|open| open.id == *id);
+        let has_room = self.memory.questions.len() < MAX_OPEN && !is_twin;
+        let form = json!({"message": params["message"],
+            "requested_schema": params["requestedSchema"]});
+        let can_be_asked = params["mode"] == "form" && forms::read(&form).is_some();
+        let input = (can_be_asked && is_live && has_room).then(|| form.to_string());
+        let input = input.and_then(|input| RawJson::from_text(input).ok());
+        let Some(input) = input else {
+            return self.refuse(id, "an answer of the user that cannot be asked for here");
+        };
+        self.flush();
+        let key = format!("{}-{id}", self.memory.next_number());
+        let call = params["toolCallId"].as_str().unwrap_or(&key).to_owned();
+        let question = Question {
+            id: id.clone(),
+            call: call.clone(),
+            allow: String::new(),
+            reject: None,
+            is_form: true,
+            held: None,
+        };
+        self.memory.questions.insert(key.clone(), question);
+        self.steps.push(Step::Asked(Box::new(Ask {
+            request_id: key,
+            tool_name: FORM.to_owned(),
+            tool_use_id: call,
+            input,
+            description: params["message"].as_str().map(str::to_owned),
+        })));
     }
 
     /// Asks what was held back about a call, if its input is whole now.
@@ -141,7 +178,7 @@ impl Reading<'_> {
         for (request_id, question) in std::mem::take(&mut self.memory.questions) {
             if question.held.is_some() {
                 // Nobody was asked; the agent may still wait.
-                self.steps.push(Step::Send(vec![write::cancelled(&question.id)]));
+                self.steps.push(Step::Send(vec![write::cancelled(&question)]));
             } else if is_cancelled {
                 self.steps.push(Step::Withdrawn { request_id });
             } else {
