@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks what the documents say about the tree: every relative link leads somewhere, every test that docs/promises.md names exists, every
-# method of the protocol is on its page, and no document names a path of somebody's machine. Needs only bash, grep and sed.
+# method of the protocol is on its page, no document names a path of somebody's machine, a sentence is a line, and comments wrap at 100 columns.
+# Needs only bash, grep, sed and awk.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wrong=0
@@ -9,7 +10,7 @@ complain() {
   wrong=1
 }
 
-documents=$(git ls-files '*.md' | grep -v '^fixtures/')
+documents=$(git ls-files '*.md' | grep -v '\(^\|/\)fixtures/')
 for document in $documents; do
   folder=$(dirname "$document")
   # Links and pictures: (target) behind a bracket, and src="" or srcset="" of HTML. Code is left out.
@@ -38,6 +39,26 @@ for schema in schemas/*.*.json; do
 done
 
 if grep -nE '(^|[^a-z.~/])/(work|root|tmp)/' $documents; then complain "a document names a path of one machine"; fi
+
+# One sentence a line: a line of prose in which another sentence begins is named. Code, tables, quotations and what stands in brackets are left out.
+several=$(awk '
+  FNR == 1 { fence = 0 }
+  /^ *(```|~~~)/ { fence = !fence; next }
+  fence || /^ *[|#<>]/ { next }
+  {
+    text = $0
+    sub(/^ *([0-9]+\.|[-*]) /, "", text)
+    gsub(/`[^`]*`/, "code", text)
+    gsub(/\([^()]*\)/, "", text)
+    gsub(/"[^"]*"/, "quoted", text)
+    if (text ~ /[a-z0-9)\]*][.!?][*_]* [A-Z]/) print FILENAME ":" FNR ": more than one sentence in a line"
+  }' $documents)
+[ -z "$several" ] || complain "$several"
+
+# Comments wrap at 100 columns, except tables and what is drawn. rustfmt holds the code to that.
+wide=$(git ls-files 'crates/*.rs' | xargs grep -nE '^ *//.{98,}$' | LC_ALL=C.UTF-8 grep -E '^[^:]+:[0-9]+:.{101,}$' | grep -vE ':[0-9]+: *//[/!]? *(\||[a-z./]+  +|go @@)' || true)
+[ -z "$wide" ] || complain "comments wider than 100 columns:
+$wide"
 
 [ $wrong = 0 ] && echo "the documents agree with the tree"
 exit $wrong

@@ -1,4 +1,5 @@
-//! A figure: what was measured in each round, what it should be, and what else was measured beside it.
+//! A figure: what was measured in each round, what it should be, and what else was measured beside
+//! it.
 
 use crate::stats::median;
 

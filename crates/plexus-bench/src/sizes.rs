@@ -7,7 +7,8 @@ use std::time::Duration;
 pub struct Sizes {
     /// The mode, as it is printed.
     pub mode: &'static str,
-    /// How often each figure is taken; the median counts, the smallest and the largest are its spread.
+    /// How often each figure is taken; the median counts, the smallest and the largest are its
+    /// spread.
     pub rounds: usize,
     /// Permission requests that are answered one after the other, in each round.
     pub answers: usize,
@@ -25,13 +26,15 @@ pub struct Sizes {
     pub burst_bytes: usize,
     /// Commits of one event each, for the rival of the group commit.
     pub single_commits: usize,
-    /// How many events the chats have that `poll` reads from; the largest is also the tree that paths are read in.
+    /// How many events the chats have that `poll` reads from; the largest is also the tree that
+    /// paths are read in.
     pub chat_sizes: [u32; 3],
     /// Polls and paths in each round.
     pub reads: usize,
     /// The size of the log that is parsed.
     pub log_bytes: usize,
-    /// Sessions with a blocked permit each, on the control channel; they are also those to reattach.
+    /// Sessions with a blocked permit each, on the control channel; they are also those to
+    /// reattach.
     pub permits: usize,
     /// The same over MCP.
     pub permits_mcp: usize,
@@ -57,7 +60,8 @@ pub struct Sizes {
     pub flood_events: usize,
     /// How long the text of such an event is.
     pub flood_event_bytes: usize,
-    /// Permission requests that are answered through each of two servers and on each channel, in each round.
+    /// Permission requests that are answered through each of two servers and on each channel, in
+    /// each round.
     pub node_answers: usize,
     /// Whether the SDKs of other languages are installed and measured.
     pub with_sdks: bool,

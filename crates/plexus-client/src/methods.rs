@@ -62,7 +62,8 @@ macro_rules! sessions {
             $namespace: $type {
                 /// Creates a session; `conflict` for a name that is taken.
                 create(CreateParams) -> SessionCreated = Create;
-                /// Starts a chat and returns at once; `busy` while another chat of the session runs.
+                /// Starts a chat and returns at once; `busy` while another chat of the session
+                /// runs.
                 chat_async(ChatParams) -> ChatStarted = ChatAsync;
                 /// Starts a chat and waits for its end, a question or the end of the wait.
                 chat(ChatParams) -> Polled = Chat;

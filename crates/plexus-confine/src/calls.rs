@@ -2,7 +2,8 @@
 //!
 //! A list of refusals, not of permissions: a build tool that uses a new call must not die of it.
 //! Several filters, because seccompiler makes one program for one answer; the kernel runs all of
-//! them, and the strictest answer counts. A call of another architecture (32 bits) ends the process.
+//! them, and the strictest answer counts. A call of another architecture (32 bits) ends the
+//! process.
 
 use std::collections::BTreeMap;
 

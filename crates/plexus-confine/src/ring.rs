@@ -3,8 +3,8 @@
 //! An agent puts a program before its commands. That program is ours under another name,
 //! [`SHELL_NAME`], in a directory that the agent can read and not write; beside it lies the plan of
 //! the ring. It restricts itself by Landlock once more and becomes the shell: the command reads
-//! neither the agent's configuration nor its login, has none of its keys, and can neither signal nor
-//! trace it. Without the ring the command does not run.
+//! neither the agent's configuration nor its login, has none of its keys, and can neither signal
+//! nor trace it. Without the ring the command does not run.
 
 use std::ffi::OsString;
 use std::io;

@@ -20,8 +20,8 @@ const PLAIN: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV);
 const SHM: &std::ffi::CStr = c"mode=0700,size=1g";
 
 /// Makes a user, mount, network and IPC namespace. One user is mapped, to itself: files keep their
-/// owner, and `id` says the same as outside. The processes of a dry run get a namespace too, so that
-/// all of them end with the first.
+/// owner, and `id` says the same as outside. The processes of a dry run get a namespace too, so
+/// that all of them end with the first.
 pub(crate) fn enter_namespaces(plan: &Plan) -> Result<(), StageError> {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let mut flags = CloneFlags::CLONE_NEWUSER

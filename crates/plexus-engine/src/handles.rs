@@ -1,9 +1,9 @@
 //! The handles of what the wire shows: who owns each, and what it needs to find it again.
 //!
-//! The owners are the activations of this server, which stand at the top of the hub; their paths are
-//! their namespaces. Sessions, chats and events belong to the owner of their agent. A handle never
-//! changes its owner: that of a session follows from the name of its agent, which is fixed at its
-//! creation, and that of a chat is stored with its stream.
+//! The owners are the activations of this server, which stand at the top of the hub; their paths
+//! are their namespaces. Sessions, chats and events belong to the owner of their agent. A handle
+//! never changes its owner: that of a session follows from the name of its agent, which is fixed at
+//! its creation, and that of a chat is stored with its stream.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,8 @@ pub const CODEX: &str = "codex";
 /// The name of the agent that is a model without tools, and the path of the owner of its handles.
 pub const CONE: &str = "cone";
 
-/// The path of the owner of every other agent's handles: those that speak the Agent Client Protocol.
+/// The path of the owner of every other agent's handles: those that speak the Agent Client
+/// Protocol.
 pub const ACP: &str = "acp";
 
 /// Returns the path of the activation that owns what an agent's sessions show. The agent need not

@@ -114,7 +114,8 @@ fn watchable(descriptor: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
     // owns it from here on.
     #[expect(
         unsafe_code,
-        reason = "the runtime asks for a promise that only the type of the descriptor can keep, and this one does"
+        reason = "the runtime asks for a promise that only the type of the descriptor can keep, \
+            and this one does"
     )]
     let registered = unsafe { AsyncFd::register(descriptor) };
     registered.map_err(|error| error.into_parts().1)

@@ -51,7 +51,8 @@ pub(crate) enum HomeError {
         source: std::io::Error,
     },
     /// Something lies where nothing may lie.
-    #[error("{} must be empty: what lies there decides without a question; remove it", .0.display())]
+    #[error("{} must be empty: what lies there decides without a question; remove \
+        it", .0.display())]
     NotEmpty(PathBuf),
     /// The first process in the home failed.
     #[error("the first start of the agent in {} failed: {why}", home.display())]

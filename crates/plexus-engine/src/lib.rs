@@ -8,8 +8,8 @@
 //! - [`identity`], [`authority`], [`audit`]: tokens, who may do what, and the record of refused
 //!   attempts.
 //! - [`mcp`]: this server as an MCP configuration names it.
-//! - [`start`], [`walled`], [`run`], [`supervisor`]: one child from its start to its end, and all of
-//!   them.
+//! - [`start`], [`walled`], [`run`], [`supervisor`]: one child from its start to its end, and all
+//!   of them.
 //! - [`home`]: the directory of an agent's own settings and login, made ready.
 //! - [`hold`], [`orphans`], [`sweep`], [`files`]: a shim held by a descriptor, and what to end and
 //!   to remove.

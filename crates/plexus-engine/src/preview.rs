@@ -48,8 +48,8 @@ impl Previews {
         }
     }
 
-    /// Runs the command of an approval that `caller` reaches and may allow, over a copy. The session
-    /// must be one whose child runs on this server.
+    /// Runs the command of an approval that `caller` reaches and may allow, over a copy. The
+    /// session must be one whose child runs on this server.
     ///
     /// # Errors
     /// When the caller may not decide it, it is decided, it is no shell command, its session has no

@@ -220,7 +220,8 @@ pub fn compile(stored: &StoredRule) -> Option<Rule> {
     let pattern = match stored.rule.pattern.parse::<Pattern>() {
         Ok(pattern) => pattern,
         Err(error) => {
-            tracing::warn!(rule = %stored.rule.id, %error, "a stored rule cannot be read and is not in force");
+            tracing::warn!(rule = %stored.rule.id, %error, "a stored rule cannot be read and is \
+                not in force");
             return None;
         }
     };

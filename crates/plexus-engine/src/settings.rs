@@ -47,7 +47,8 @@ pub struct Settings {
     pub warm_max_journal_bytes: u64,
     /// How long each step of ending a child may take.
     pub grace: Duration,
-    /// How long an agent may take until it can take a prompt. It starts servers of its own meanwhile.
+    /// How long an agent may take until it can take a prompt. It starts servers of its own
+    /// meanwhile.
     pub handshake: Duration,
     /// How long an agent may ask about a call before it has told the whole input of it.
     pub whole_question: Duration,

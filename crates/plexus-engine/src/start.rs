@@ -84,14 +84,16 @@ pub(crate) enum StartError {
     #[error("could not watch the process: {0}")]
     Watch(std::io::Error),
     #[error(
-        "could not start the agent: this server does not know its own address, which the MCP channel needs"
+        "could not start the agent: this server does not know its own address, which the MCP \
+         channel needs"
     )]
     NoAddress,
     #[error(
         "could not start the agent: this server's lease is over, and another may have taken over"
     )]
     Untrusted,
-    #[error("could not start the agent: it would run what lies in {} without a question; remove it first", .0.display())]
+    #[error("could not start the agent: it would run what lies in {} without a question; remove \
+        it first", .0.display())]
     Unwanted(PathBuf),
     #[error("could not wake the agent: {0}; nothing ran")]
     Unwakeable(#[from] Unwakeable),
@@ -99,7 +101,8 @@ pub(crate) enum StartError {
         "could not copy the conversation: it has just been woken; try again when its chat has ended"
     )]
     JustWoken,
-    #[error("could not start the agent: {} is no longer the directory that it was; create a session for the new one", .0.display())]
+    #[error("could not start the agent: {} is no longer the directory that it was; create a \
+        session for the new one", .0.display())]
     Moved(PathBuf),
 }
 

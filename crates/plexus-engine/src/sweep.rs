@@ -64,7 +64,8 @@ fn remove(path: &Path, session_is_known: bool, before: SystemTime) -> bool {
     let lives = match RunDir::new(path).read_pid() {
         Ok(pids) => pids.is_some_and(|pids| pids.shim_lives() || pids.child_lives()),
         Err(error) => {
-            tracing::warn!(path = %path.display(), %error, "an old run directory is left alone: it does not say whose it is");
+            tracing::warn!(path = %path.display(), %error, "an old run directory is left alone: \
+                it does not say whose it is");
             true
         }
     };

@@ -34,8 +34,8 @@ pub(crate) struct Walled<'a> {
 }
 
 impl Starter {
-    /// Puts a stage between the shim and the agent, which builds the wall around itself. Without the
-    /// wall nothing starts.
+    /// Puts a stage between the shim and the agent, which builds the wall around itself. Without
+    /// the wall nothing starts.
     pub(crate) async fn put_behind_wall(
         &self,
         start: &mut Start,

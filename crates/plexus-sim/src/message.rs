@@ -1,4 +1,5 @@
-//! One message of the simulated model: its blocks as `assistant` lines, and its deltas where partial messages are on.
+//! One message of the simulated model: its blocks as `assistant` lines, and its deltas where
+//! partial messages are on.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -138,7 +139,8 @@ impl Message {
     }
 
     fn emit_block(&self, sim: &Sim, block: &Block, aborted: bool) {
-        // Without partial messages the prompt is written back with the first whole block, not before.
+        // Without partial messages the prompt is written back with the first whole block, not
+        // before.
         sim.emit_echo();
         let display = matches!(block, Block::Thinking { .. }).then_some("updates");
         let prompted_by = prompted_by(sim);

@@ -1,4 +1,5 @@
-//! The loop of one process: listens to stdin, signals and background tasks while at most one turn plays.
+//! The loop of one process: listens to stdin, signals and background tasks while at most one turn
+//! plays.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -129,7 +130,8 @@ fn next_turn<'a>(sim: &'a Sim, notifications: &mut VecDeque<Notification>) -> Op
     Some(Box::pin(sim.play(Cause::Task { summary })))
 }
 
-/// Looks at lines that came together, and tells whether they ended the turn. `None` is the end of stdin.
+/// Looks at lines that came together, and tells whether they ended the turn. `None` is the end of
+/// stdin.
 fn take_batch(sim: &Sim, batch: Option<Batch>, turn: &mut Option<Turn<'_>>) -> Result<bool, Exit> {
     let mut interrupted = false;
     let Some(batch) = batch else {
@@ -165,7 +167,8 @@ fn die_of(sim: &Sim, signal: Signal, turn_ran: bool) -> u8 {
         |wanted: ToolStage| sim.turn.borrow().open_tools.iter().any(|tool| tool.stage == wanted);
     match signal {
         Signal::Interrupt => {
-            // Blocked in a permit tool it goes without a word; anywhere else it reports the end of the turn.
+            // Blocked in a permit tool it goes without a word; anywhere else it reports the end of
+            // the turn.
             if turn_ran && (sim.asks_on_stdio() || !stage(ToolStage::Asking)) {
                 sim.cancel_questions();
                 let ending = sim.abort_turn();

@@ -1,7 +1,8 @@
 //! The script language: what a prompt makes the simulated model do.
 //!
-//! A prompt that begins with `sim:` is a script with one step a line; any other prompt is the subject of a short story with
-//! one Write in it. The steps are documented at the root of the crate and in `docs/simulator.md`.
+//! A prompt that begins with `sim:` is a script with one step a line; any other prompt is the
+//! subject of a short story with one Write in it. The steps are documented at the root of the crate
+//! and in `docs/simulator.md`.
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -16,7 +17,8 @@ pub(crate) const STORY_FILE: &str = "plexus-sim.txt";
 
 /// The most events that one `burst` may ask for: a slip of the keyboard should not fill a disk.
 const MAX_BURST_EVENTS: u64 = 10_000_000;
-/// The longest text of one `burst` event: four times the longest line that a supervisor reads by default.
+/// The longest text of one `burst` event: four times the longest line that a supervisor reads by
+/// default.
 const MAX_BURST_BYTES: usize = 64 * 1024 * 1024;
 
 /// The id under which a `request` is sent.
@@ -107,7 +109,8 @@ pub(crate) struct ScriptError {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 enum Problem {
     #[error(
-        "unknown step `{0}`; known are say, slowly, think, tool, parallel, overrule, breach, request, sleep, wake, burst, stderr, recall, fail, garbage, unknown, hang, exit, crash"
+        "unknown step `{0}`; known are say, slowly, think, tool, parallel, overrule, breach, \
+         request, sleep, wake, burst, stderr, recall, fail, garbage, unknown, hang, exit, crash"
     )]
     UnknownStep(String),
     #[error("`{0}` needs {1}")]

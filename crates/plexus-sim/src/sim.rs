@@ -172,7 +172,8 @@ impl Sim {
         });
     }
 
-    /// Notes a change of state, and tells it where the environment asks for that. Saying `idle` again is told again.
+    /// Notes a change of state, and tells it where the environment asks for that. Saying `idle`
+    /// again is told again.
     pub(crate) fn set_state(&self, state: &'static str) {
         self.session_state.set(state);
         if std::env::var("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS").is_ok_and(|value| value == "1") {
@@ -227,7 +228,8 @@ impl Sim {
         });
     }
 
-    /// Writes the turn's prompt back, if that has not been done yet. The CLI does it when the model begins to answer.
+    /// Writes the turn's prompt back, if that has not been done yet. The CLI does it when the model
+    /// begins to answer.
     pub(crate) fn emit_echo(&self) {
         let prompt = self.turn.borrow_mut().unechoed.take();
         if let Some(prompt) = prompt {

@@ -34,7 +34,8 @@ struct Earlier {
     uuids: Vec<String>,
     /// The last message of each turn, and how many prompts came before it.
     messages: Vec<(usize, String)>,
-    /// What the model had cost when a process last left the conversation. One that is killed leaves no note of it.
+    /// What the model had cost when a process last left the conversation. One that is killed leaves
+    /// no note of it.
     bill: Bill,
     /// When the last turn ended, in microseconds since 1970.
     ended_at: i64,
@@ -56,7 +57,8 @@ pub(crate) enum Line {
     /// A turn has ended, and cost this.
     Turn {
         bill: Bill,
-        /// Microseconds since 1970: file times are too coarse to tell which of two quick turns was the last.
+        /// Microseconds since 1970: file times are too coarse to tell which of two quick turns was
+        /// the last.
         at: i64,
         /// The id of its last message. The real CLI knows all of them.
         message: Option<String>,

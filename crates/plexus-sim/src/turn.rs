@@ -1,7 +1,8 @@
 //! One turn: plays the steps of a prompt, message by message, tool by tool.
 //!
-//! The future that [`Sim::play`] returns may be dropped at any await: that is how a turn is interrupted. What has to be
-//! reported then stands in [`TurnState`](crate::sim::TurnState), and a tool that runs dies with the future that waits for it.
+//! The future that [`Sim::play`] returns may be dropped at any await: that is how a turn is
+//! interrupted. What has to be reported then stands in [`TurnState`](crate::sim::TurnState), and a
+//! tool that runs dies with the future that waits for it.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -164,7 +165,8 @@ impl Play<'_> {
                 for n in 0..events {
                     self.say(burst_text(n, bytes))?;
                     self.sim.out.room().await;
-                    // A burst that its reader keeps up with would otherwise never look up from its work.
+                    // A burst that its reader keeps up with would otherwise never look up from its
+                    // work.
                     if n % 256 == 255 {
                         tokio::task::yield_now().await;
                     }
@@ -233,7 +235,8 @@ impl Play<'_> {
         Ok(self.message.get_or_insert_with(|| Message::begin(self.sim)))
     }
 
-    /// Plays a failure of the model's API: a message that the CLI makes up, and the end of the turn.
+    /// Plays a failure of the model's API: a message that the CLI makes up, and the end of the
+    /// turn.
     fn fail(&self, status: u16) -> TurnEnd {
         let text = format!("API Error: {status} the script says {status}");
         self.sim.emit_echo();
@@ -259,7 +262,8 @@ impl Play<'_> {
         TurnEnd::Ended(Ending::ApiError { status, text })
     }
 
-    /// Takes the prompts that came while the tools ran into this turn. What they ask for is done next.
+    /// Takes the prompts that came while the tools ran into this turn. What they ask for is done
+    /// next.
     fn take_steering(&mut self) -> Result<(), script::ScriptError> {
         let waiting = self.sim.queue.take();
         for prompt in waiting.into_iter().rev() {
@@ -290,7 +294,8 @@ fn failed(error: impl std::fmt::Display) -> TurnEnd {
     TurnEnd::Ended(Ending::Failed { error: error.to_string() })
 }
 
-/// The `n`th text of a burst: its number, then filling up to the length that was asked for. The number is never cut.
+/// The `n`th text of a burst: its number, then filling up to the length that was asked for. The
+/// number is never cut.
 fn burst_text(n: u64, bytes: usize) -> String {
     let mut text = n.to_string();
     if text.len() + 1 < bytes {

@@ -86,7 +86,8 @@ impl Shapes {
             })
             .collect();
         json!({
-            "description": "Every shape of the wire. The test `schemas` writes it with UPDATE_SCHEMAS=1.",
+            "description": "Every shape of the wire. The test `schemas` writes it with \
+                UPDATE_SCHEMAS=1.",
             "methods": methods,
             "$defs": shapes,
         })

@@ -104,8 +104,8 @@ uuid_id! {
     ServerId
 }
 
-/// Identifies an activation: a UUIDv5 of its path and major version, so that it is the same in every
-/// process and no other activation of the server has it.
+/// Identifies an activation: a UUIDv5 of its path and major version, so that it is the same in
+/// every process and no other activation of the server has it.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema,
 )]

@@ -20,7 +20,8 @@
 //! - [`session`], [`create`], [`mcp_servers`], [`wall`], [`chat`], [`images`], [`budget`],
 //!   [`cursor`]: what `claudecode` takes and gives.
 //! - [`event`], [`reading`], [`conversation`]: what happens in a chat, and the ways to read it.
-//! - [`approval`], [`decision`], [`rule`], [`proposal`], [`audit`]: what `loopback` takes and gives.
+//! - [`approval`], [`decision`], [`rule`], [`proposal`], [`audit`]: what `loopback` takes and
+//!   gives.
 //! - [`question`]: questions of an agent to its user.
 //! - [`tool`], [`files`], [`preview`]: a tool call in one form for every agent, its risk, the files
 //!   that it would change, and what a dry run of its command changes.

@@ -427,8 +427,8 @@ pub struct WaitParams {
     /// How many milliseconds to wait for a change (0, at most 60,000).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<WaitMs>,
-    /// What counts as a change: `change` (any), or `asks_or_ends`: a session asks for permission, or
-    /// its chat has ended.
+    /// What counts as a change: `change` (any), or `asks_or_ends`: a session asks for permission,
+    /// or its chat has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_on: Option<WakeOn>,
 }

@@ -1,4 +1,5 @@
-//! Which program plays the agent: the one that was named, `claude` from `PATH`, or the simulator inside our own binary.
+//! Which program plays the agent: the one that was named, `claude` from `PATH`, or the simulator
+//! inside our own binary.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -91,7 +92,8 @@ pub fn choose_codex(named: &Path, own: &Path, path: Option<&OsStr>) -> Option<Pr
 }
 
 /// How to get the real agent, for whoever meets the simulator.
-pub const INSTALL_HINT: &str = "install Claude Code (npm install -g @anthropic-ai/claude-code) and sign in, then restart the server; or name it with --claude-bin";
+pub const INSTALL_HINT: &str = "install Claude Code (npm install -g @anthropic-ai/claude-code) \
+    and sign in, then restart the server; or name it with --claude-bin";
 
 /// Looks for a program in a `PATH`.
 #[must_use]

@@ -1,4 +1,5 @@
-//! The data directory: who may read it, the operator's token, and what a running server announces there.
+//! The data directory: who may read it, the operator's token, and what a running server announces
+//! there.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Write};
@@ -33,10 +34,12 @@ pub enum DataDirProblem {
         source: std::io::Error,
     },
     /// It holds something else.
-    #[error("use {} as a data directory: it holds other files and no plexus.db; name an empty or a new directory", .0.display())]
+    #[error("use {} as a data directory: it holds other files and no plexus.db; name an empty or \
+        a new directory", .0.display())]
     Foreign(PathBuf),
     /// Another server has it.
-    #[error("use {}: another server has it open; stop that one first, or use another data directory", .0.display())]
+    #[error("use {}: another server has it open; stop that one first, or use another data \
+        directory", .0.display())]
     Locked(PathBuf),
     /// The identity is not one.
     #[error("read {}: it holds no identity of a server; remove it to get a new one", .0.display())]
@@ -72,7 +75,8 @@ struct Identified {
 }
 
 impl DataDir {
-    /// Makes the directory (0700) if it is not there, and sees to it that only its owner can read it.
+    /// Makes the directory (0700) if it is not there, and sees to it that only its owner can read
+    /// it.
     ///
     /// # Errors
     /// When it cannot be made, or holds what is not ours: then nothing is changed.
@@ -107,7 +111,8 @@ impl DataDir {
         &self.path
     }
 
-    /// Keeps other servers out, where the store lies elsewhere: two of one identity would fence each other. The kernel lets go when the process ends.
+    /// Keeps other servers out, where the store lies elsewhere: two of one identity would fence
+    /// each other. The kernel lets go when the process ends.
     ///
     /// # Errors
     /// When another server has it.
@@ -127,7 +132,8 @@ impl DataDir {
         Ok(())
     }
 
-    /// Returns the identity of the server that has its data here; makes one at the first start. Call it only with the lock held.
+    /// Returns the identity of the server that has its data here; makes one at the first start.
+    /// Call it only with the lock held.
     ///
     /// # Errors
     /// When it can be neither read nor written.
@@ -150,7 +156,8 @@ impl DataDir {
         Ok(new.id)
     }
 
-    /// Reads the operator's token; makes one at the first start. Call it only with the store's lock held.
+    /// Reads the operator's token; makes one at the first start. Call it only with the store's lock
+    /// held.
     ///
     /// # Errors
     /// When it can be neither read nor written.

@@ -1,4 +1,5 @@
-//! Plexus as a program and as a library: configuration, wiring, command line, dashboard and shutdown.
+//! Plexus as a program and as a library: configuration, wiring, command line, dashboard and
+//! shutdown.
 //!
 //! To embed Plexus in a program of your own, start at [`PlexusBuilder`]. In reading order:
 //! - [`wiring`]: the builder, and what it builds.

@@ -12,7 +12,8 @@ fn main() -> ExitCode {
         return ExitCode::from(plexus_confine::shell_main(args));
     }
     args.next();
-    // A shim holds one child for hours: it starts before anything else exists in this process, no runtime, no thread, no parser of arguments.
+    // A shim holds one child for hours: it starts before anything else exists in this process, no
+    // runtime, no thread, no parser of arguments.
     match args.next() {
         Some(word) if word == "shim" => ExitCode::from(plexus_shim::run(args)),
         // A stage becomes the confined program: user namespaces and Landlock want one thread.

@@ -141,7 +141,8 @@ const EVERYTHING: &[Part] =
     &[Part::ClaudeCode, Part::Loopback, Part::Arbor, Part::Health, Part::Identity, Part::Server];
 
 impl PlexusBuilder {
-    /// A Plexus with its data in `data_dir`, whose children are the `claude` of `PATH`, held by the `plexus` of `PATH`.
+    /// A Plexus with its data in `data_dir`, whose children are the `claude` of `PATH`, held by the
+    /// `plexus` of `PATH`.
     pub fn new(data_dir: impl Into<PathBuf>) -> Self {
         let shim = ProgramLine { program: "plexus".into(), leading: vec!["shim".into()] };
         let mut settings = Settings::new(data_dir, shim);
@@ -170,8 +171,8 @@ impl PlexusBuilder {
         self
     }
 
-    /// Adds an agent of the Agent Client Protocol under a name; without a program it is known and not
-    /// installed.
+    /// Adds an agent of the Agent Client Protocol under a name; without a program it is known and
+    /// not installed.
     #[must_use]
     pub fn acp(
         mut self,
@@ -303,8 +304,8 @@ impl PlexusBuilder {
     /// Opens the data directory and puts everything together. Nothing runs yet.
     ///
     /// # Errors
-    /// When the data directory cannot be used (another server has it, a newer Plexus wrote it), a part is registered twice, or an
-    /// activation is not acceptable.
+    /// When the data directory cannot be used (another server has it, a newer Plexus wrote it), a
+    /// part is registered twice, or an activation is not acceptable.
     pub fn build(mut self) -> Result<Plexus, BuildError> {
         let mut dir = DataDir::prepare(&self.settings.data_dir)?;
         self.settings.data_dir = dir.path().to_owned();
@@ -329,7 +330,8 @@ impl PlexusBuilder {
                 )
             }
         };
-        // Whoever holds the lock is the only server: what an earlier one announced is no longer true.
+        // Whoever holds the lock is the only server: what an earlier one announced is no longer
+        // true.
         dir.withdraw_announcement()?;
         let operator = dir.operator_token()?;
         let drivers = Drivers::default()
@@ -381,7 +383,8 @@ const HUB: ActivationInfo = ActivationInfo {
     description: "Supervises Claude Code sessions: routes to everything below.",
 };
 
-/// How long the tasks of a server may take to notice that it stops. Nothing is lost with them: children write journals, not to us.
+/// How long the tasks of a server may take to notice that it stops. Nothing is lost with them:
+/// children write journals, not to us.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A hub with its store and engine.
@@ -457,7 +460,8 @@ impl Plexus {
         }
     }
 
-    /// Picks up the children of an earlier server, opens the doors on `listener` and serves until `shutdown` or `server.stop`.
+    /// Picks up the children of an earlier server, opens the doors on `listener` and serves until
+    /// `shutdown` or `server.stop`.
     ///
     /// # Errors
     /// When the store cannot be read at the start. Later trouble is answered to callers and logged.
@@ -490,7 +494,8 @@ impl Plexus {
         let sending = tokio::spawn(sender.run(no_more_letters.clone()));
         // However this function is left, the sender ends.
         let no_more_letters = no_more_letters.drop_guard();
-        // The listener has been bound by now, so calls queue up in the kernel until the loop below takes them.
+        // The listener has been bound by now, so calls queue up in the kernel until the loop below
+        // takes them.
         self.dir.announce(&url)?;
         let either = shutdown.child_token();
         let asked = self.stop.clone();
@@ -508,10 +513,12 @@ impl Plexus {
         let children = self.engine.children();
         if tokio::time::timeout(STOP_DEADLINE, self.engine.stop()).await.is_err() {
             tracing::warn!(
-                "some tasks did not stop in time; what they had not stored is read again from the journals"
+                "some tasks did not stop in time; what they had not stored is read again from the \
+                 journals"
             );
         }
-        // Last, so that what was told at the very end may still leave; the rest waits in the outbox.
+        // Last, so that what was told at the very end may still leave; the rest waits in the
+        // outbox.
         drop(no_more_letters);
         if let Err(error) = sending.await {
             tracing::error!(%error, "the sender of webhooks ended badly");

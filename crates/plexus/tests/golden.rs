@@ -1,7 +1,9 @@
-//! Data of earlier releases, opened by this one: what was said to readers then is said to them now, and what a journal still held is read.
+//! Data of earlier releases, opened by this one: what was said to readers then is said to them now,
+//! and what a journal still held is read.
 //!
-//! Each folder of `fixtures/golden` is the data directory that a release left behind when it was killed, with `expected.json`: what its own
-//! next start said of it. A release adds a folder with `UPDATE_GOLDEN=1 cargo test -p plexus --test golden` and changes none of the old ones.
+//! Each folder of `fixtures/golden` is the data directory that a release left behind when it was
+//! killed, with `expected.json`: what its own next start said of it. A release adds a folder with
+//! `UPDATE_GOLDEN=1 cargo test -p plexus --test golden` and changes none of the old ones.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 #[path = "support/handles.rs"]
@@ -58,7 +60,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Everything that readers are told of the data: sessions, every event of every chat, trees, decisions, rules, readers.
+/// Everything that readers are told of the data: sessions, every event of every chat, trees,
+/// decisions, rules, readers.
 async fn told(server: &TestServer) -> Value {
     let call = async |method: &str, params: Value| server.call(method, params).await.unwrap();
     let listed = call("claudecode.list", json!({"limit": 100})).await;
@@ -120,7 +123,8 @@ fn differences(at: &str, then: &Value, now: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// What the start that reads the rest of a journal makes itself: moments, and the nodes of those events.
+/// What the start that reads the rest of a journal makes itself: moments, and the nodes of those
+/// events.
 fn is_made_anew(at: &str) -> bool {
     let in_unread = at.starts_with(".sessions.unread.");
     at.ends_with(".updated_at")
@@ -163,7 +167,8 @@ async fn data_of_earlier_releases_reads_as_it_did() {
     assert!(releases > 0, "there is no earlier release to be held against");
 }
 
-/// Leaves the data of a killed server behind: a session that has seen much, and one whose last lines nobody has read.
+/// Leaves the data of a killed server behind: a session that has seen much, and one whose last
+/// lines nobody has read.
 async fn record(folder: &Path) {
     let mut server = server().await;
     let work = tempfile::tempdir().unwrap();

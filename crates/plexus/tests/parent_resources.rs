@@ -1,4 +1,5 @@
-//! A parent that listens instead of polling: its sessions as MCP resources, told of when they change, and nobody else's.
+//! A parent that listens instead of polling: its sessions as MCP resources, told of when they
+//! change, and nobody else's.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 #[path = "support/parent.rs"]
@@ -140,7 +141,8 @@ async fn a_parent_neither_reads_nor_hears_of_the_sessions_of_another() {
             assert_eq!(theirs["error"]["code"], -32002, "{method} {uri}: {theirs}");
         }
     }
-    // What was refused leaves nothing behind that would tell later: of two sessions that change, each hears of its own.
+    // What was refused leaves nothing behind that would tell later: of two sessions that change,
+    // each hears of its own.
     let own = other.create(folder.path().to_str().unwrap()).await;
     let listened =
         other.ask("resources/subscribe", json!({"uri": format!("plexus://sessions/{own}")})).await;

@@ -1,10 +1,11 @@
-//! The examples of `docs/protocol.md`, played against a real server in one story: each request is sent as it stands there, and each answer has
-//! the shape that is shown. So are those of the first stage's page, with every difference since then in a list.
+//! The examples of `docs/protocol.md`, played against a real server in one story: each request is
+//! sent as it stands there, and each answer has the shape that is shown. So are those of the first
+//! stage's page, with every difference since then in a list.
 //!
 //! Every handle in an answer resolves for the caller that got it, and not for another one.
 //!
-//! An id of the page stands for one of the story: what an answer shows under a name is what a later request means by it. What the page cuts short
-//! (`…`) is not looked at.
+//! An id of the page stands for one of the story: what an answer shows under a name is what a later
+//! request means by it. What the page cuts short (`…`) is not looked at.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 #[path = "support/handles.rs"]

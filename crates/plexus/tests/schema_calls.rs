@@ -1,8 +1,9 @@
-//! Calls that are generated from the server's own schemas, valid and broken, by every kind of caller at both doors.
+//! Calls that are generated from the server's own schemas, valid and broken, by every kind of
+//! caller at both doors.
 //!
-//! Whatever is sent, the server lives, is never at fault (`internal`, HTTP 5xx), and does nothing for a caller that may not ask for it; and each
-//! answer is what the schema of its method says.
-//! The calls are random and their seed is printed: `PLEXUS_TEST_SEED=N` plays the same ones again.
+//! Whatever is sent, the server lives, is never at fault (`internal`, HTTP 5xx), and does nothing
+//! for a caller that may not ask for it; and each answer is what the schema of its method says. The
+//! calls are random and their seed is printed: `PLEXUS_TEST_SEED=N` plays the same ones again.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 #[path = "schema_calls/answers.rs"]
@@ -24,7 +25,8 @@ const MOST_CALLS: usize = 1_200;
 /// How long new calls are begun once there were [`LEAST_CALLS`].
 const LONG_ENOUGH: Duration = Duration::from_secs(8);
 
-/// How long a call that waits by design (a permission request) is listened to before its client hangs up.
+/// How long a call that waits by design (a permission request) is listened to before its client
+/// hangs up.
 const HANG_UP: Duration = Duration::from_millis(300);
 
 /// Methods that end what the test stands on, or wait for a person.
@@ -113,7 +115,8 @@ impl Stage {
             callers.push(Who { name, token, may });
         }
         let pool = Pool::new(&[&own, &below, &parent, &polled], &work);
-        // A connection for each call: a connection that breaks is then this call's own, not one that was closed after the call before.
+        // A connection for each call: a connection that breaks is then this call's own, not one
+        // that was closed after the call before.
         let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0);
         let http = http.timeout(Duration::from_secs(120)).build().unwrap();
         Self { server, http, callers, targets, pool, _folder: folder }
@@ -193,7 +196,8 @@ fn answer_in(text: &str) -> Option<Value> {
     })
 }
 
-/// Reads both doors the same way: over MCP a failure is a tool result, and a failed permission request a denial.
+/// Reads both doors the same way: over MCP a failure is a tool result, and a failed permission
+/// request a denial.
 fn understood(answer: &Value) -> Came {
     if let Some(error) = answer.get("error") {
         let mut data = error["data"].clone();
@@ -232,8 +236,8 @@ async fn begin_mcp(stage: &Stage, who: &Who) -> String {
     session
 }
 
-/// `plexus-activations` holds the other files of `schemas/` to its code; those of `server` are wired
-/// in by the program. `UPDATE_SCHEMAS=1` writes them anew.
+/// `plexus-activations` holds the other files of `schemas/` to its code; those of `server` are
+/// wired in by the program. `UPDATE_SCHEMAS=1` writes them anew.
 #[tokio::test]
 async fn plexus_schema_covers_every_method_of_the_wire() {
     let options = ServerOptions {

@@ -1,4 +1,5 @@
-//! While the store cannot be written, requests wait and nobody is told of anything; then everything goes on. On both channels.
+//! While the store cannot be written, requests wait and nobody is told of anything; then everything
+//! goes on. On both channels.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test, a panic is the answer")]
 

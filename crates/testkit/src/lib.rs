@@ -1,11 +1,13 @@
 //! Tests only: test server, fixtures, a stand-in for the Messages API, fault helpers.
 //!
-//! Nothing outside of tests and benchmarks uses this crate, and it uses none of ours. In reading order:
+//! Nothing outside of tests and benchmarks uses this crate, and it uses none of ours. In reading
+//! order:
 //!
 //! - [`wait`]: waits for something to come true, with a deadline that names what did not come.
 //! - [`fixtures`]: the recorded logs of the real CLI, and other files of the workspace.
 //! - [`edits`]: recorded lines with pieces changed, for property tests.
-//! - [`process`]: what a process has started, holds open and weighs; proof that nothing was left behind.
+//! - [`process`]: what a process has started, holds open and weighs; proof that nothing was left
+//!   behind.
 //! - [`scripted`]: a shell script in place of an agent.
 //! - [`proxy`]: a TCP relay that can be slowed, stalled, half closed and cut.
 //! - [`postgres`]: a throw-away PostgreSQL that can be killed and started again.
@@ -18,7 +20,8 @@
 //! - [`real_cli`]: finds the real CLI of an agent, and runs suites that need it; [`real_claude`],
 //!   [`real_codex`] and [`real_acp`] are those of Claude Code, of Codex and of agents of the Agent
 //!   Client Protocol, each with its sandbox.
-//! - [`small_disk`]: a file system of a few megabytes that can be filled, in a namespace of its own.
+//! - [`small_disk`]: a file system of a few megabytes that can be filled, in a namespace of its
+//!   own.
 //! - [`server`]: a real `plexus serve` in a directory of its own.
 
 pub mod edits;

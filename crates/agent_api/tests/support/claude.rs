@@ -1,4 +1,5 @@
-//! The `claude_code` backend as a subject of the conformance suite: over the simulator, or over the real CLI.
+//! The `claude_code` backend as a subject of the conformance suite: over the simulator, or over the
+//! real CLI.
 
 use std::{
     env, fs,
@@ -33,7 +34,8 @@ pub(crate) async fn run_to_end(
     Ok(Ended { events, result: handle.completion.await })
 }
 
-/// Turns a scenario into a prompt that the agent behind the backend understands, if it can play it in that directory.
+/// Turns a scenario into a prompt that the agent behind the backend understands, if it can play it
+/// in that directory.
 pub(crate) type PromptOf = fn(&Scenario, &Path) -> Option<String>;
 
 /// The backend, with folders of its own.

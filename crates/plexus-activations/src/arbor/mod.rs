@@ -1,5 +1,5 @@
-//! `arbor`: trees of nodes. A session's tree is one of them, and whoever may read the session may read
-//! its tree. Everything else is the operator's.
+//! `arbor`: trees of nodes. A session's tree is one of them, and whoever may read the session may
+//! read its tree. Everything else is the operator's.
 
 mod render;
 
@@ -297,7 +297,8 @@ impl Activation for Arbor {
                 with!(tree_list),
             )
             .serves::<wire::TreeRender, _, _>(
-                "Draws a tree for a person or a model: prompts, and what was said and done, one line each.",
+                "Draws a tree for a person or a model: prompts, and what was said and done, one \
+                 line each.",
                 reads,
                 with!(tree_render),
             )

@@ -1,8 +1,8 @@
 //! `tree_render`: a tree as text for a person or a model.
 //!
 //! A chain of nodes stays at one depth, however long it is; only a branch goes deeper, right after
-//! the node where it forks. What a handle stands for is said by its owner, in one line. Long runs of
-//! such lines show their beginning and their end.
+//! the node where it forks. What a handle stands for is said by its owner, in one line. Long runs
+//! of such lines show their beginning and their end.
 
 use std::collections::HashMap;
 
@@ -64,8 +64,8 @@ impl Arbor {
         })
     }
 
-    /// What the owner of a handle says of it. A handle that leads nowhere (any more) is shown by its
-    /// kind alone; a part of ours that fails is not passed over.
+    /// What the owner of a handle says of it. A handle that leads nowhere (any more) is shown by
+    /// its kind alone; a part of ours that fails is not passed over.
     async fn summary(&self, caller: &Caller, handle: &Handle) -> Result<Option<String>, CallError> {
         let Some(hub) = self.hub.get() else { return Ok(None) };
         match hub.summarize(caller, handle).await {

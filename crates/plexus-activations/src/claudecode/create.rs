@@ -217,7 +217,8 @@ impl ClaudeCode {
         if real.starts_with(&data) || data.starts_with(&real) {
             return refuse(
                 "the server's own data directory lies in it, or it in that".into(),
-                "an agent reads everything below its directory unasked; use another directory, or start the server with another --data-dir",
+                "an agent reads everything below its directory unasked; use another directory, or \
+                 start the server with another --data-dir",
             );
         }
         Ok(real)
@@ -261,7 +262,9 @@ impl ClaudeCode {
             Some(message) => Ok(ForkPoint::Behind(message)),
             None if at == source.head => Ok(ForkPoint::Head),
             None => Err(CallError::invalid(format_args!("fork {} at this node", source.name)).with_field("at").with_hint(format_args!(
-                "an agent's memory can be taken up where a chat of the session has completed: at the node of a `complete` event of its own, at its head ({}), which is the default, or at the root of the tree for a new conversation",
+                "an agent's memory can be taken up where a chat of the session has completed: at \
+                 the node of a `complete` event of its own, at its head ({}), which is the \
+                 default, or at the root of the tree for a new conversation",
                 source.head
             ))),
         }
@@ -383,7 +386,8 @@ fn inherit(parent: &SessionConfig, child: &mut SessionConfig) {
 /// Refuses a pattern, and says how one is written.
 fn unreadable(error: PatternError, field: String) -> CallError {
     CallError::invalid(format_args!("read {field}: {error}")).with_field(field).with_hint(
-        "a pattern is written as in Bash(git diff:*), Read(/src/**) or WebFetch(domain:example.org)",
+        "a pattern is written as in Bash(git diff:*), Read(/src/**) or \
+         WebFetch(domain:example.org)",
     )
 }
 

@@ -51,8 +51,10 @@ impl ClaudeCode {
                 let problem =
                     format_args!("start a chat: {} is not on this server", missing.display())
                         .to_string();
-                Err(CallError::conflict(problem)
-                    .with_hint("start it on a server that has the working directory and, to go on with a conversation, its transcript; health.state lists the servers"))
+                Err(CallError::conflict(problem).with_hint(
+                    "start it on a server that has the working directory and, to go on \
+                        with a conversation, its transcript; health.state lists the servers",
+                ))
             }
         }
     }

@@ -77,7 +77,8 @@ impl Namespace {
     fn description(self) -> &'static str {
         match self {
             Self::Agents | Self::ClaudeCode => {
-                "Creates sessions of coding agents, starts chats that return at once, and reads their events from durable streams."
+                "Creates sessions of coding agents, starts chats that return at once, and reads \
+                 their events from durable streams."
             }
             Self::Codex => "Owns the sessions, chats and events of Codex.",
             Self::Acp => {
@@ -227,44 +228,112 @@ impl Activation for ClaudeCode {
             ($namespace:ident) => {{
                 use plexus_wire::method::$namespace as wire;
                 MethodTable::new(stringify!($namespace))
-                    .serves::<wire::Create, _, _>("Creates a session: a supervised coding agent with a name and a working directory. It does nothing until chat_async gives it a prompt.", |_| {}, with!(create))
-                    .serves::<wire::ChatAsync, _, _>("Gives a session a prompt and returns at once. Then call loopback.wait_for_approval until it asks or ends. A later call continues the conversation. One chat at a time: a second one is busy.", |_| {}, with!(chat_async))
-                    .streams::<wire::Chat, _, _>("Gives a session a prompt and waits until the chat ends, a permission request is pending, or wait_ms is over; returns what poll returns. It cannot deadlock: answer the pending request, then poll on.", |d| { d.shape = Shape::Either; d.hints.waits = true; }, with!(chat))
-                    .serves_then::<wire::Poll, _, _>("Reads the next events of a session's newest chat in full, and the permission requests that wait. With wait_ms it waits for the first event. Use it to see what the agent did; for its last answer alone use get.", moves, with!(poll))
-                    .unary::<SessionRef, Polled, _, _>("recent", "Shows the last events of a session's newest chat, and the permission requests that wait.", recent, with!(recent))
-                    .streams::<wire::Follow, _, _>("Streams a session's events as they happen, from a cursor on (WebSocket and SSE).", follows, with!(follow))
-                    .serves::<wire::Wait, _, _>("Tells which sessions changed after a number, without transcripts: the cheap way to watch many children. With wait_ms it waits for a change.", waits, with!(wait))
-                    .serves::<wire::Send, _, _>("Puts a message into the running chat, to steer it.", |_| {}, with!(send))
-                    .serves::<wire::Cancel, _, _>("Ends the running chat; what happened stays on record.", ends, with!(cancel))
-                    .serves::<wire::Get, _, _>("Shows one session: status, its last answer once its chat has ended, budget and what it has spent.", session, with!(get))
-                    .serves::<wire::BudgetSet, _, _>("Gives a session below you other limits. Below what is spent already is refused.", |d| d.hints.idempotent = true, with!(budget_set))
+                    .serves::<wire::Create, _, _>("Creates a session: a supervised coding agent \
+                        with a name and a working directory. It does nothing until chat_async \
+                        gives it a prompt.", |_| {}, with!(create))
+                    .serves::<wire::ChatAsync, _, _>("Gives a session a prompt and returns at \
+                        once. Then call loopback.wait_for_approval until it asks or ends. A later \
+                        call continues the conversation. One chat at a time: a second one is \
+                        busy.", |_| {}, with!(chat_async))
+                    .streams::<wire::Chat, _, _>("Gives a session a prompt and waits until the \
+                        chat ends, a permission request is pending, or wait_ms is over; returns \
+                        what poll returns. It cannot deadlock: answer the pending request, then \
+                        poll on.", |d| { d.shape = Shape::Either; d.hints.waits = true; }, with!(chat))
+                    .serves_then::<wire::Poll, _, _>("Reads the next events of a session's newest \
+                        chat in full, and the permission requests that wait. With wait_ms it \
+                        waits for the first event. Use it to see what the agent did; for its last \
+                        answer alone use get.", moves, with!(poll))
+                    .unary::<SessionRef, Polled, _, _>("recent", "Shows the last events of a \
+                        session's newest chat, and the permission requests that \
+                        wait.", recent, with!(recent))
+                    .streams::<wire::Follow, _, _>("Streams a session's events as they happen, \
+                        from a cursor on (WebSocket and SSE).", follows, with!(follow))
+                    .serves::<wire::Wait, _, _>("Tells which sessions changed after a number, \
+                        without transcripts: the cheap way to watch many children. With wait_ms \
+                        it waits for a change.", waits, with!(wait))
+                    .serves::<wire::Send, _, _>("Puts a message into the running chat, to steer \
+                        it.", |_| {}, with!(send))
+                    .serves::<wire::Cancel, _, _>("Ends the running chat; what happened stays on \
+                        record.", ends, with!(cancel))
+                    .serves::<wire::Get, _, _>("Shows one session: status, its last answer once \
+                        its chat has ended, budget and what it has spent.", session, with!(get))
+                    .serves::<wire::BudgetSet, _, _>("Gives a session below you other limits. \
+                        Below what is spent already is \
+                        refused.", |d| d.hints.idempotent = true, with!(budget_set))
                     .serves::<wire::List, _, _>("Lists your sessions, oldest first.", reads, with!(list))
-                    .serves::<wire::Delete, _, _>("Ends a session and everything below it, and removes their records.", ends, with!(delete))
-                    .serves::<wire::Fork, _, _>("Makes a new session that shares the conversation up to a node and then goes its own way.", |_| {}, with!(fork))
-                    .serves::<wire::Streams, _, _>("Lists event streams: one for each chat, with its status and how many events it has.", reads, with!(streams))
-                    .serves::<wire::GetTree, _, _>("Says which Arbor tree holds a session, and where its head is.", reads, with!(get_tree))
-                    .serves::<wire::RenderContext, _, _>("Shows the conversation as messages: text, tool uses, tool results and thinking.", conversation, with!(render_context))
-                    .serves::<wire::Cursors, _, _>("Lists the named readers of a session and where they stand.", reads, with!(cursors))
-                    .serves::<wire::CursorSet, _, _>("Moves a named reader to a position, making it if it is new.", |d| d.hints.idempotent = true, with!(cursor_set))
+                    .serves::<wire::Delete, _, _>("Ends a session and everything below it, and \
+                        removes their records.", ends, with!(delete))
+                    .serves::<wire::Fork, _, _>("Makes a new session that shares the conversation \
+                        up to a node and then goes its own way.", |_| {}, with!(fork))
+                    .serves::<wire::Streams, _, _>("Lists event streams: one for each chat, with \
+                        its status and how many events it has.", reads, with!(streams))
+                    .serves::<wire::GetTree, _, _>("Says which Arbor tree holds a session, and \
+                        where its head is.", reads, with!(get_tree))
+                    .serves::<wire::RenderContext, _, _>("Shows the conversation as messages: \
+                        text, tool uses, tool results and \
+                        thinking.", conversation, with!(render_context))
+                    .serves::<wire::Cursors, _, _>("Lists the named readers of a session and \
+                        where they stand.", reads, with!(cursors))
+                    .serves::<wire::CursorSet, _, _>("Moves a named reader to a position, making \
+                        it if it is new.", |d| d.hints.idempotent = true, with!(cursor_set))
                     .serves::<wire::CursorDelete, _, _>("Forgets a named reader.", ends, with!(cursor_delete))
             }};
         }
         let table = match self.namespace {
             Namespace::Agents => {
                 use plexus_wire::method::agents::Kinds;
-                sessions!(agents).serves::<Kinds, _, _>("Lists the agents that this server knows: the name that create takes, whether its program is installed, and what it can do.", reads, with!(kinds))
+                sessions!(agents).serves::<Kinds, _, _>(
+                    "Lists the agents that this server knows: \
+                    the name that create takes, whether its program is installed, and what it can \
+                    do.",
+                    reads,
+                    with!(kinds),
+                )
             }
             Namespace::ClaudeCode => sessions!(claudecode),
             Namespace::Codex | Namespace::Acp => MethodTable::new(self.namespace.name()),
             Namespace::Cone => {
                 use plexus_wire::method::cone as wire;
                 MethodTable::new(CONE)
-                    .serves::<wire::Create, _, _>("Creates a conversation with a model, without an agent and without tools. Nothing is sent until chat_async gives it a prompt.", |_| {}, with!(cone_create))
-                    .serves::<wire::ChatAsync, _, _>("Gives a conversation a prompt and returns at once. Read the answer with poll. One prompt at a time: a second one is busy.", |_| {}, with!(cone_chat_async))
-                    .serves_then::<wire::Poll, _, _>("Reads the next events of a conversation's newest chat. With wait_ms it waits for the first event.", moves, with!(cone_poll))
-                    .serves::<wire::List, _, _>("Lists the conversations among a page of your sessions, oldest first.", reads, with!(cone_list))
-                    .serves::<wire::Get, _, _>("Shows one conversation: status, chat, head, budget and what it has spent.", reads, with!(cone_get))
-                    .serves::<wire::Delete, _, _>("Ends a conversation and removes its records.", ends, with!(cone_delete))
+                    .serves::<wire::Create, _, _>(
+                        "Creates a conversation with a model, without \
+                        an agent and without tools. Nothing is sent until chat_async gives it a \
+                        prompt.",
+                        |_| {},
+                        with!(cone_create),
+                    )
+                    .serves::<wire::ChatAsync, _, _>(
+                        "Gives a conversation a prompt and returns \
+                        at once. Read the answer with poll. One prompt at a time: a second one is \
+                        busy.",
+                        |_| {},
+                        with!(cone_chat_async),
+                    )
+                    .serves_then::<wire::Poll, _, _>(
+                        "Reads the next events of a conversation's \
+                        newest chat. With wait_ms it waits for the first \
+                        event.",
+                        moves,
+                        with!(cone_poll),
+                    )
+                    .serves::<wire::List, _, _>(
+                        "Lists the conversations among a page of your \
+                        sessions, oldest first.",
+                        reads,
+                        with!(cone_list),
+                    )
+                    .serves::<wire::Get, _, _>(
+                        "Shows one conversation: status, chat, head, \
+                        budget and what it has spent.",
+                        reads,
+                        with!(cone_get),
+                    )
+                    .serves::<wire::Delete, _, _>(
+                        "Ends a conversation and removes its \
+                        records.",
+                        ends,
+                        with!(cone_delete),
+                    )
             }
         };
         match (self.listed, self.namespace) {

@@ -137,7 +137,8 @@ impl ClaudeCode {
                 if let Err(error) = plexus_engine::files::remove_all(&dir)
                     && error.kind() != std::io::ErrorKind::NotFound
                 {
-                    tracing::warn!(session = %id, %error, "could not remove the files of a deleted session");
+                    tracing::warn!(session = %id, %error, "could not remove the files of a \
+                        deleted session");
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! `loopback`: permission requests that reach the right parent, once, and cannot be forged.
 //!
 //! - this file: the method table, and the methods that list and decide;
-//! - [`permit`]: the question of a child on the MCP channel; [`listening`]: who hears that something
-//!   waits;
+//! - [`permit`]: the question of a child on the MCP channel; [`listening`]: who hears that
+//!   something waits;
 //! - [`rules`], [`preview`], [`suggest`]: standing rules, what they would say of a call, and which
 //!   the decisions so far speak for;
 //! - [`files`]: what a call would change, and what its command changes in a dry run; [`handles`]:
@@ -346,7 +346,8 @@ impl Activation for Loopback {
         ActivationInfo {
             namespace: "loopback",
             version: (1, 0, 0),
-            description: "Permission requests of child sessions: lists them, decides them once, and keeps the record.",
+            description: "Permission requests of child sessions: lists them, decides them once, \
+                and keeps the record.",
         }
     }
 
@@ -405,26 +406,140 @@ impl Activation for Loopback {
             d.hints.waits = true;
         };
         MethodTable::new("loopback")
-            .streams::<wire::Permit, _, _>("Asks for permission to use a tool, and waits for the decision. For the Claude Code CLI, not for a model.", asks, with!(permit))
-            .streaming::<RejoinParams, PermitAnswer, _, _>("permit_rejoin", "Joins a permission request that was open when the server stopped.", rejoins, with!(permit_rejoin))
-            .unary::<RejoinParams, Done, _, _>("permit_cancel", "Takes back a permission request whose client no longer wants an answer.", withdraws, with!(permit_cancel))
-            .serves::<wire::Respond, _, _>("Decides one permission request of your child: approve true or false, a message that the model reads, and perhaps an edited input. Copy input_digest from the request that you read. Decided once; the same answer again is fine.", |d| d.hints.idempotent = true, with!(respond))
-            .serves::<wire::RespondMany, _, _>("Decides several permission requests the same way, by their exact ids.", |d| d.hints.idempotent = true, with!(respond_many))
-            .serves::<wire::Pending, _, _>("Lists the permission requests of your sessions that wait, oldest first, without waiting.", lists_pending, with!(pending))
-            .streaming::<ApprovalPageParams, Waiting, _, _>("pending_changes", "Tells when the list of waiting permission requests has changed.", tells, with!(pending_changes))
-            .serves::<wire::WaitForApproval, _, _>("Waits until a session asks for permission or, with after, its chat ends: the way to wait for your sessions. Returns the requests that wait, whole, and the sessions that ended with their last answer. Start with after 0 and hand back the after you got. It returns at once while a request waits; for one that somebody else must decide, use poll with wait_ms.", waits, with!(wait_for_approval))
-            .serves::<wire::Files, _, _>("Shows the files that a permission request would change, as they are now. Reads only text inside the session's directories.", audits, with!(files))
-            .serves::<wire::Preview, _, _>("Runs the shell command of a permission request over a copy of the session's directory, within its wall and without a network, and shows what it changed. For whoever may allow it. It is information, bound to nothing: the real run may do otherwise.", waits, with!(preview))
-            .serves::<wire::History, _, _>("Lists decisions, newest first: who decided what, when, and when it reached the child.", reads, with!(history))
-            .serves::<wire::Audit, _, _>("Lists what must be told, newest first: refused attempts, breaches, messages that could not be sent.", audits, with!(audit))
-            .serves::<wire::ModeSet, _, _>("Allows edits, or everything, for a session and for a while.", operators, with!(mode_set))
-            .serves::<wire::RuleAdd, _, _>("Adds a standing rule that answers permission requests before anybody is asked.", |_| {}, with!(rule_add))
-            .serves::<wire::Rules, _, _>("Lists the standing rules, with how often each has decided.", reads, with!(rules))
-            .serves::<wire::RuleRemove, _, _>("Removes a standing rule.", |d| d.hints.destructive = true, with!(rule_remove))
-            .serves::<wire::RuleTest, _, _>("Says which rule would decide a call, and why; nothing is run or recorded.", reads, with!(rule_test))
-            .serves::<wire::RulePreview, _, _>("Says which other pending requests would be decided at once if a decision were remembered as a rule; nothing is decided or recorded.", reads, with!(rule_preview))
-            .serves::<wire::RuleSuggest, _, _>("Proposes rules that your own decisions speak for, narrowest first: each would have allowed several calls that you allowed and none that you denied. None is in force until rule_add makes it one.", reads, with!(rule_suggest))
-            .serves::<wire::Configure, _, _>("Makes the token, MCP configuration and flags for a child that somebody else starts.", operators, with!(configure))
+            .streams::<wire::Permit, _, _>(
+                "Asks for permission to use a tool, and waits for the \
+                decision. For the Claude Code CLI, not for a model.",
+                asks,
+                with!(permit),
+            )
+            .streaming::<RejoinParams, PermitAnswer, _, _>(
+                "permit_rejoin",
+                "Joins a permission \
+                request that was open when the server stopped.",
+                rejoins,
+                with!(permit_rejoin),
+            )
+            .unary::<RejoinParams, Done, _, _>(
+                "permit_cancel",
+                "Takes back a permission request \
+                whose client no longer wants an answer.",
+                withdraws,
+                with!(permit_cancel),
+            )
+            .serves::<wire::Respond, _, _>(
+                "Decides one permission request of your child: approve \
+                true or false, a message that the model reads, and perhaps an edited input. Copy \
+                input_digest from the request that you read. Decided once; the same answer again \
+                is fine.",
+                |d| d.hints.idempotent = true,
+                with!(respond),
+            )
+            .serves::<wire::RespondMany, _, _>(
+                "Decides several permission requests the same way, \
+                by their exact ids.",
+                |d| d.hints.idempotent = true,
+                with!(respond_many),
+            )
+            .serves::<wire::Pending, _, _>(
+                "Lists the permission requests of your sessions that \
+                wait, oldest first, without waiting.",
+                lists_pending,
+                with!(pending),
+            )
+            .streaming::<ApprovalPageParams, Waiting, _, _>(
+                "pending_changes",
+                "Tells when the \
+                list of waiting permission requests has changed.",
+                tells,
+                with!(pending_changes),
+            )
+            .serves::<wire::WaitForApproval, _, _>(
+                "Waits until a session asks for permission or, \
+                with after, its chat ends: the way to wait for your sessions. Returns the \
+                requests that wait, whole, and the sessions that ended with their last answer. \
+                Start with after 0 and hand back the after you got. It returns at once while a \
+                request waits; for one that somebody else must decide, use poll with \
+                wait_ms.",
+                waits,
+                with!(wait_for_approval),
+            )
+            .serves::<wire::Files, _, _>(
+                "Shows the files that a permission request would change, \
+                as they are now. Reads only text inside the session's \
+                directories.",
+                audits,
+                with!(files),
+            )
+            .serves::<wire::Preview, _, _>(
+                "Runs the shell command of a permission request over a \
+                copy of the session's directory, within its wall and without a network, and shows \
+                what it changed. For whoever may allow it. It is information, bound to nothing: \
+                the real run may do otherwise.",
+                waits,
+                with!(preview),
+            )
+            .serves::<wire::History, _, _>(
+                "Lists decisions, newest first: who decided what, \
+                when, and when it reached the child.",
+                reads,
+                with!(history),
+            )
+            .serves::<wire::Audit, _, _>(
+                "Lists what must be told, newest first: refused \
+                attempts, breaches, messages that could not be sent.",
+                audits,
+                with!(audit),
+            )
+            .serves::<wire::ModeSet, _, _>(
+                "Allows edits, or everything, for a session and for a \
+                while.",
+                operators,
+                with!(mode_set),
+            )
+            .serves::<wire::RuleAdd, _, _>(
+                "Adds a standing rule that answers permission requests \
+                before anybody is asked.",
+                |_| {},
+                with!(rule_add),
+            )
+            .serves::<wire::Rules, _, _>(
+                "Lists the standing rules, with how often each has \
+                decided.",
+                reads,
+                with!(rules),
+            )
+            .serves::<wire::RuleRemove, _, _>(
+                "Removes a standing rule.",
+                |d| d.hints.destructive = true,
+                with!(rule_remove),
+            )
+            .serves::<wire::RuleTest, _, _>(
+                "Says which rule would decide a call, and why; \
+                nothing is run or recorded.",
+                reads,
+                with!(rule_test),
+            )
+            .serves::<wire::RulePreview, _, _>(
+                "Says which other pending requests would be \
+                decided at once if a decision were remembered as a rule; nothing is decided or \
+                recorded.",
+                reads,
+                with!(rule_preview),
+            )
+            .serves::<wire::RuleSuggest, _, _>(
+                "Proposes rules that your own decisions speak for, \
+                narrowest first: each would have allowed several calls that you allowed and none \
+                that you denied. None is in force until rule_add makes it \
+                one.",
+                reads,
+                with!(rule_suggest),
+            )
+            .serves::<wire::Configure, _, _>(
+                "Makes the token, MCP configuration and flags for a \
+                child that somebody else starts.",
+                operators,
+                with!(configure),
+            )
             .short_list(&["permit", "pending", "respond", "wait_for_approval"])
     }
 

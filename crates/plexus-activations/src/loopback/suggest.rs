@@ -1,5 +1,5 @@
-//! `rule_suggest`: which rules the caller's own decisions speak for. Nothing is decided, recorded or
-//! accepted.
+//! `rule_suggest`: which rules the caller's own decisions speak for. Nothing is decided, recorded
+//! or accepted.
 
 use std::collections::HashSet;
 use std::path::PathBuf;

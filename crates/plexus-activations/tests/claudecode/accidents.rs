@@ -76,7 +76,8 @@ async fn a_killed_shim_takes_its_child_and_its_tools_along() {
 /// A tool that starts something whose parent ends at once, in a session of its own, and goes on for
 /// ever: nothing but the mark in its environment tells whose it is once the shim is gone.
 async fn runs_with_an_orphan(world: &World, session: &str) -> u64 {
-    let orphan = "(setsid sh -c 'touch orphan; while :; do sleep 0.05; done' &) ; while :; do sleep 0.05; done";
+    let orphan = "(setsid sh -c 'touch orphan; while :; do sleep 0.05; done' &) ; while :; do \
+        sleep 0.05; done";
     let chat = world
         .chat(session, &format!("sim:\nsay hello\ntool Bash {}", json!({"command": orphan})))
         .await;
@@ -121,7 +122,8 @@ async fn a_killed_shim_leaves_no_daemon_that_cleared_its_environment() {
     let session = world.create("daemons", json!({"allowed_tools": ["Bash"]})).await;
     // Each has an empty environment and a session of its own, and its parents have ended.
     let start = format!(
-        "for n in $(seq {DAEMONS}); do (env -i setsid /bin/sh -c 'echo $$ > daemon.'$n'; exec /bin/sleep 600' >/dev/null 2>&1 &); done"
+        "for n in $(seq {DAEMONS}); do (env -i setsid /bin/sh -c 'echo $$ > daemon.'$n'; exec \
+         /bin/sleep 600' >/dev/null 2>&1 &); done"
     );
     let input = json!({"command": start});
     let chat = world.chat(&session, &format!("sim:\ntool Bash {input}\nsay left\nhang")).await;

@@ -76,7 +76,8 @@ async fn a_request_nested_too_deep_is_denied_by_the_id_at_its_head() {
     let error = world.wait_for_event(&session, "error").await;
     assert!(error["message"].as_str().unwrap().contains("could not be read"), "{error}");
     // Its echo is no surprise.
-    puppet.say(&echo(json!({"behavior": "deny", "message": "the request could not be read, so nobody was asked"})));
+    puppet.say(&echo(json!({"behavior": "deny", "message": "the request could not be read, so \
+        nobody was asked"})));
     puppet.say(&said("and on it goes"));
     world.wait_for_event(&session, "content").await;
     assert_eq!(world.session(&session).await["status"], "running");

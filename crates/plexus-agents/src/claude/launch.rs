@@ -1,5 +1,5 @@
-//! How the CLI is started: its arguments, its environment, and its MCP configuration. Pure, so that a
-//! test can read every line of it.
+//! How the CLI is started: its arguments, its environment, and its MCP configuration. Pure, so that
+//! a test can read every line of it.
 //!
 //! No shell is involved; on the control channel the prompt is never an argument.
 

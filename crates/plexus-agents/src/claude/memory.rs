@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 /// What must be known of earlier lines.
 ///
-/// The names of its fields are those under which the first stage stored them among others, so that a
-/// run which that stage began is gone on with.
+/// The names of its fields are those under which the first stage stored them among others, so that
+/// a run which that stage began is gone on with.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ClaudeMemory {
     /// The turn that runs, if one does.
@@ -18,8 +18,8 @@ pub struct ClaudeMemory {
     pub(super) turn: Option<Turn>,
     /// Background tasks that the last `background_tasks_changed` named.
     pub(super) background_tasks: usize,
-    /// What the conversation had cost when the turn began: the CLI counts on through all turns, also
-    /// of earlier processes.
+    /// What the conversation had cost when the turn began: the CLI counts on through all turns,
+    /// also of earlier processes.
     pub(super) cost_before: f64,
     /// What the conversation has cost.
     pub(super) cost_total: f64,
@@ -32,7 +32,8 @@ pub(super) struct Turn {
     pub(super) prompt: Option<Uuid>,
     /// How far the CLI is with our prompt.
     pub(super) progress: PromptProgress,
-    /// Messages that were put into the turn, which the CLI has not done with. It is not over before.
+    /// Messages that were put into the turn, which the CLI has not done with. It is not over
+    /// before.
     pub(super) outstanding: BTreeSet<Uuid>,
     /// The last result of this turn.
     pub(super) result: Option<TurnResult>,

@@ -27,8 +27,8 @@ use super::write::{Ours, out};
 /// Codex keeps from the commands it runs.
 const HUB_TOKEN: &str = "PLEXUS_HUB_TOKEN";
 
-/// How long a call of a child to this server may take, in seconds: waiting for an event or an answer
-/// may take a day.
+/// How long a call of a child to this server may take, in seconds: waiting for an event or an
+/// answer may take a day.
 const LONGEST_CALL_SECS: u64 = 24 * 3_600;
 
 /// Notifications that nobody reads. Some are long and come many times a turn.
@@ -124,8 +124,8 @@ fn home(options: &CodexOptions) -> Result<AgentHome, LaunchError> {
     let first_run = codex_app::Launch::new(&options.home).arguments();
     Ok(AgentHome {
         dir: options.home.clone(),
-        // Linked, never copied: a refresh of the login is written through the link, and a copy would
-        // use up the user's own.
+        // Linked, never copied: a refresh of the login is written through the link, and a copy
+        // would use up the user's own.
         links: options.login.iter().map(|login| ("auth.json".to_owned(), login.clone())).collect(),
         // A rule there lets commands run unasked.
         empty: vec!["rules".to_owned()],

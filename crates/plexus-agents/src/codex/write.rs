@@ -153,8 +153,8 @@ fn answer_lines(request_id: &str, question: &Question, answer: &PermitAnswer) ->
             let input: Value = serde_json::from_str(updated_input.as_str()).unwrap_or_default();
             vec![allowance(question, &input)]
         }
-        // No answer carries a reason. As a message before the denial it reaches the same call of the
-        // model; the denial follows when the agent has taken it.
+        // No answer carries a reason. As a message before the denial it reaches the same call of
+        // the model; the denial follows when the agent has taken it.
         PermitAnswer::Deny { message } => match &question.turn {
             Some(turn) => {
                 let steer = TurnSteer {

@@ -10,7 +10,8 @@
 //! - `readers`: many readers of one chat, beside a server that serialises for each.
 //! - `doors`: `poll` and `respond` at each door, beside a bare handler.
 //! - `floods`: the operator's `respond` while somebody floods the server, beside the quiet one.
-//! - `nodes`: two servers on one PostgreSQL, beside one, and its events beside PostgreSQL alone (`bare_postgres`).
+//! - `nodes`: two servers on one PostgreSQL, beside one, and its events beside PostgreSQL alone
+//!   (`bare_postgres`).
 //! - `walls`: what a wall adds to a start and to a request, beside none.
 //! - `sdks`: the official SDKs with the same child.
 //! - `tools`: what a parent that is a model reads before its first turn.

@@ -68,7 +68,8 @@ impl Measure for Parked {
             }
             wakes.push(median(&round));
         }
-        let what = "from the answer to a parked agent until its call has run and its chat has ended, \
+        let what = "from the answer to a parked agent until its call has run and its chat has \
+            ended, \
                     with a simulated child";
         figures.push(Figure::new("wake_ms", what, "ms", wakes, Aim::Beside));
         Ok(())

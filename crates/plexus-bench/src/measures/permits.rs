@@ -1,8 +1,8 @@
-//! Many sessions with a blocked permit each: what one weighs in the server, that all are answered, and how long the server takes to find them
-//! again after `kill -9`.
+//! Many sessions with a blocked permit each: what one weighs in the server, that all are answered,
+//! and how long the server takes to find them again after `kill -9`.
 //!
-//! What one weighs is what the second half of them adds to the resident memory. With the first half the allocator gets its arenas, whose
-//! huge pages of 2 MiB would otherwise be counted for each.
+//! What one weighs is what the second half of them adds to the resident memory. With the first half
+//! the allocator gets its arenas, whose huge pages of 2 MiB would otherwise be counted for each.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,8 @@ use crate::sizes::Sizes;
 /// What each child asks for.
 const ASK: &str = "sim:\ntool Write {\"file_path\":\"permit.txt\",\"content\":\"x\"}";
 
-/// Sessions that ask and are answered before the memory is looked at: what is made once is not counted for each.
+/// Sessions that ask and are answered before the memory is looked at: what is made once is not
+/// counted for each.
 const WARM_UP: usize = 16;
 
 /// How long the server is left alone before its memory is looked at.
@@ -45,7 +46,8 @@ impl Measure for Permits {
     async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
         let weighed = |key, channel, count, blocked: &Blocked, limit| {
             let what = format!(
-                "resident memory that the server needs for one more blocked permit, by the second half of {count} sessions on the {channel} channel; all were answered"
+                "resident memory that the server needs for one more blocked permit, by the second \
+                 half of {count} sessions on the {channel} channel; all were answered"
             );
             let figure =
                 Figure::new(key, what, "KiB", vec![blocked.kib_of_one_more], Aim::AtMost(limit));
@@ -60,7 +62,8 @@ impl Measure for Permits {
         blocked.answer_all().await.context("could not answer all after the restarts")?;
         figures.push(weighed("permit_kib", "control", sizes.permits, &blocked, 32.0));
         let what = format!(
-            "from starting the killed server until it accepts calls, with {} sessions, {} of them with a living child to reattach",
+            "from starting the killed server until it accepts calls, with {} sessions, {} of them \
+             with a living child to reattach",
             sizes.sessions + sizes.permits,
             sizes.permits
         );
@@ -122,7 +125,8 @@ pub(super) async fn settled_kib(server: &Server) -> Result<f64> {
     Ok(server.resident_bytes()? as f64 / 1024.0)
 }
 
-/// Adds idle sessions, configured as the server itself configures them. Blocked children wait meanwhile.
+/// Adds idle sessions, configured as the server itself configures them. Blocked children wait
+/// meanwhile.
 async fn add_idle_sessions(server: &mut Server, count: usize) -> Result<()> {
     let like: SessionId = server.create("like").await?.parse()?;
     server.stop().await?;
@@ -156,11 +160,13 @@ async fn answer(server: &Server, approvals: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// Kills the server, starts it again and returns how many seconds passed until it said that it accepts calls.
+/// Kills the server, starts it again and returns how many seconds passed until it said that it
+/// accepts calls.
 async fn timed_start(server: &mut Server) -> Result<f64> {
     let announcement = server.data_dir().join("server.json");
     server.kill_9()?;
-    // A killed server leaves its announcement; without it, the next one that appears is the new server's.
+    // A killed server leaves its announcement; without it, the next one that appears is the new
+    // server's.
     std::fs::remove_file(&announcement).context("the killed server had announced nothing")?;
     let started = Instant::now();
     // The helper that starts servers looks only now and then; this thread looks all the time.

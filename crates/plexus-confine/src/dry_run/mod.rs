@@ -108,7 +108,8 @@ pub enum DryRunError {
     Machine(#[from] CannotBuild),
     /// It would start where nothing is copied.
     #[error(
-        "start in {}: a dry run covers the working directory {}", start_in.display(), working_dir.display()
+        "start in {}: a dry run covers the working directory \
+         {}", start_in.display(), working_dir.display()
     )]
     Outside {
         /// Where it would start.

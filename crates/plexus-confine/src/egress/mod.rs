@@ -128,8 +128,8 @@ impl Egress {
         Ok(Self { options, doors, source: Source::Here(listeners) })
     }
 
-    /// Waits at a Unix socket for listeners that the stage makes, in the program's own network or on
-    /// free ports of this machine. The socket must lie where the program cannot see it.
+    /// Waits at a Unix socket for listeners that the stage makes, in the program's own network or
+    /// on free ports of this machine. The socket must lie where the program cannot see it.
     ///
     /// # Errors
     /// When the socket cannot be made.

@@ -97,9 +97,9 @@ pub struct ModelApi {
 }
 
 impl ModelApi {
-    /// Opens the door to `upstream` (`https://host[:port][/path]`, or `http://` to this machine) for
-    /// whoever shows `stand_in`, with `key` put in its place. `authorities` is a file of trusted
-    /// certificate authorities; without one those of this machine count.
+    /// Opens the door to `upstream` (`https://host[:port][/path]`, or `http://` to this machine)
+    /// for whoever shows `stand_in`, with `key` put in its place. `authorities` is a file of
+    /// trusted certificate authorities; without one those of this machine count.
     ///
     /// # Errors
     /// When the address cannot be used.

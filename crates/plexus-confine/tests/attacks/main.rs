@@ -1,10 +1,10 @@
 //! Attacks from inside a wall: every attack, in every profile and tier, as root and as an ordinary
 //! user.
 //!
-//! The attacks are a small program in C (`helper/`), because most of them are system calls that Rust
-//! offers only as unsafe ones. This program is three things: the suite, one column of it (started
-//! again as the user whom the column is about), and the stage. Where this machine cannot build a
-//! wall, its columns are ignored with the reason; with `PLEXUS_REQUIRE_WALL=1` they fail.
+//! The attacks are a small program in C (`helper/`), because most of them are system calls that
+//! Rust offers only as unsafe ones. This program is three things: the suite, one column of it
+//! (started again as the user whom the column is about), and the stage. Where this machine cannot
+//! build a wall, its columns are ignored with the reason; with `PLEXUS_REQUIRE_WALL=1` they fail.
 
 #![allow(
     clippy::expect_used,

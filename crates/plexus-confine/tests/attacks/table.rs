@@ -176,14 +176,16 @@ pub(crate) const ATTACKS: &[Attack] = &[
     attack(FILES, "by_own_root", "read through `/proc/self/root`", "y----", "y----"),
     attack(FILES, "by_parents_root", "read through the parent's `/proc/PID/root`", "y----", "y----"),
     attack(FILES, "by_victims_directory", "read through another process' `/proc/PID/cwd`", "y----", "y----"),
-    attack(FILES, "by_swapped_directory", "read through a directory that becomes a link", "y----", "y----"),
+    attack(FILES, "by_swapped_directory", "read through a directory that becomes a \
+        link", "y----", "y----"),
     attack(FILES, "change_mode", "change its mode", "yyy--", "yyy--"),
     attack(FILES, "change_times", "change its times", "yyy--", "yyy--"),
     attack(FILES, "change_attributes", "change its attributes", "yyy--", "yyy--"),
     attack(FILES, "see_size", "see its size and times", "yyy--", "yyy--"),
     attack(FILES, "watch_data", "watch the directory (inotify)", "yyy--", "yyy--"),
     attack(FILES, "inherited_file", "read a descriptor that was left open", "y----", "y----"),
-    attack(FILES, "inherited_directory", "open a file below a directory that was left open", "y----", "y----"),
+    attack(FILES, "inherited_directory", "open a file below a directory that was left \
+        open", "y----", "y----"),
     attack(FILES, "read_ssh_key", "read `.ssh`", "y----", "y----"),
     attack(FILES, "read_netrc", "read `.netrc`", "y----", "y----"),
     attack(FILES, "read_cargo_token", "read cargo's credentials", "y----", "y----"),
@@ -244,8 +246,10 @@ pub(crate) const ATTACKS: &[Attack] = &[
     attack(NETWORK, "egress_socket", "the socket of the egress process", "y----", "y----"),
     attack(NETWORK, "reachable_port", "listen where others can connect", "y----", "y----"),
     attack(NETWORK, "proxy_tunnel", "a host that is not allowed, by CONNECT", "y----", "y----"),
-    attack(NETWORK, "proxy_forward", "the same with the name of an allowed host in `Host`", "y----", "y----"),
-    attack(NETWORK, "proxy_origin_form", "the same without naming a host in the request", "y----", "y----"),
+    attack(NETWORK, "proxy_forward", "the same with the name of an allowed host in \
+        `Host`", "y----", "y----"),
+    attack(NETWORK, "proxy_origin_form", "the same without naming a host in the \
+        request", "y----", "y----"),
     attack(KERNEL, "io_uring", "io_uring", "m----", "m----"),
     attack(KERNEL, "user_namespace", "a new user namespace", "m----", "m----"),
     attack(KERNEL, "namespace_by_clone", "the same by clone", "m----", "m----"),

@@ -119,7 +119,8 @@ with zipfile.ZipFile("part-1.0-py3-none-any.whl", "w") as wheel:
     let said = inside.script(
         // Not pyenv's stand-in for python3, which rewrites itself after each installation.
         "python=$(python3 -c 'import sys; print(sys.executable)'); $python make_wheel.py; \
-         $python -m pip install -q --no-index --disable-pip-version-check --root-user-action ignore \
+         $python -m pip install -q --no-index --disable-pip-version-check --root-user-action \
+         ignore \
          --target site ./part-1.0-py3-none-any.whl; \
          PYTHONPATH=site python3 -c 'import part; print(part.WORDS)'",
     )?;

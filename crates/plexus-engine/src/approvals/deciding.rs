@@ -156,7 +156,10 @@ impl Approvals {
                 "allow {}: its agent runs on another server",
                 record.tool_name
             ))
-            .with_hint("answer through that server, or deny it, or leave it: it goes up to your own parent"));
+            .with_hint(
+                "answer through that server, or deny it, or leave it: it goes up to your \
+                own parent",
+            ));
         }
         if !self.authority.may_allow(decider, deed).await? {
             return Err(CallError::forbidden(format_args!(

@@ -19,8 +19,8 @@ pub struct ApprovalViews {
     pub tools: ToolReader,
 }
 
-/// What a call would act on, how much harm it could do, and what it asks. None is known when the session's
-/// configuration cannot be read.
+/// What a call would act on, how much harm it could do, and what it asks. None is known when the
+/// session's configuration cannot be read.
 #[derive(Default)]
 pub(crate) struct Effect {
     pub(crate) target: Option<Said<ToolTarget>>,

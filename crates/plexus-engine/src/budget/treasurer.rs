@@ -46,7 +46,8 @@ impl Stopper for Supervisor {
         // A child that is still starting has no handle yet; it is found at the next look.
         let Some(handle) = self.handle(session) else { return };
         if handle.commands.try_send(Command::Stop { reason, words }).is_err() {
-            tracing::debug!(%session, "a chat that is to stop is busy or gone; it is looked at again");
+            tracing::debug!(%session, "a chat that is to stop is busy or gone; it is looked at \
+                again");
         }
     }
 }
@@ -168,7 +169,8 @@ impl Treasurer {
             self.record(HookEvent::BudgetWarned, holder, &worst).await?;
             self.warned.insert(holder.id, holder.budget);
             let words = format!(
-                "{:.0} % of the budget of {} for {} is used up; at 100 % everything below it is stopped",
+                "{:.0} % of the budget of {} for {} is used up; at 100 % everything below it is \
+                 stopped",
                 worst.share * 100.0,
                 holder.name,
                 worst.what

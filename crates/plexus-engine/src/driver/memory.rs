@@ -52,7 +52,8 @@ pub struct Report {
     pub conversation_cost_usd: f64,
     /// Whether the process can serve no further turn, so that it has to go after this one.
     pub spent: bool,
-    /// Whether the agent has not said yet that it can take a prompt. It has a limited time for that.
+    /// Whether the agent has not said yet that it can take a prompt. It has a limited time for
+    /// that.
     pub is_beginning: bool,
 }
 

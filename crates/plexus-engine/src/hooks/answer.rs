@@ -139,7 +139,8 @@ impl Answers for HookAnswers {
             serde_json::from_slice(body)
         };
         let answer = read().map_err(|error| {
-            CallError::invalid(format_args!("read the answer: line {}, column {}", error.line(), error.column()))
+            CallError::invalid(format_args!("read the answer: line {}, column \
+                {}", error.line(), error.column()))
                 .with_hint("send {\"token\": \"…\", \"approve\": true or false, \"message\"?: \"…\", \"answers\"?: {…}, \"input_digest\"?: \"…\"}")
         })?;
         let decided = self.decide(answer).await;

@@ -163,7 +163,8 @@ impl Heartbeat {
                 | StoreError::NotFound { .. }),
             )) => Renewal::Over(error),
             Ok(Err(error)) => {
-                tracing::warn!(%error, since_ms = millis(self.since_renewal()), "the lease could not be renewed; trying again");
+                tracing::warn!(%error, since_ms = millis(self.since_renewal()), "the lease could \
+                    not be renewed; trying again");
                 Renewal::Unheard
             }
             Err(_) => {
@@ -222,7 +223,9 @@ impl Heartbeat {
             if self.is_somebody_else().await {
                 tracing::error!(
                     server = %self.node.id,
-                    "another server runs under this one's identity and has replaced it; this one holds no children any more (was its data directory copied? remove node.json from the copy)"
+                    "another server runs under this one's identity and has replaced it; this one \
+                     holds no children any more (was its data directory copied? remove node.json \
+                     from the copy)"
                 );
                 return false;
             }
@@ -236,7 +239,8 @@ impl Heartbeat {
         match self.supervisor.reattach().await {
             Ok(runs) => tracing::warn!(runs, "registered again, with what nobody has taken over"),
             Err(error) => {
-                tracing::error!(%error, "could not look at the runs of before; they end with a restart of this server")
+                tracing::error!(%error, "could not look at the runs of before; they end with a \
+                    restart of this server")
             }
         }
         self.sweep().await;
@@ -320,7 +324,8 @@ impl Heartbeat {
                 Err(_) => false,
             };
             if gone && !*handle.ended.borrow() {
-                tracing::warn!(run = %handle.key, "a run was ended through another server; its child goes");
+                tracing::warn!(run = %handle.key, "a run was ended through another server; its \
+                    child goes");
                 handle.held.cancel();
                 handle.wait_for_end().await;
                 self.sweep().await;

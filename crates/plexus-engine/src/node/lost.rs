@@ -76,10 +76,12 @@ pub(super) async fn sweep(
                 tracing::info!(run = %key, "removed what a run left that ended without this server")
             }
             Ok(()) => {
-                tracing::warn!(run = %key, lines, "a run ended without this server; what it had still said is in {LOST_DIR}/ and in no chat")
+                tracing::warn!(run = %key, lines, "a run ended without this server; what it had \
+                    still said is in {LOST_DIR}/ and in no chat")
             }
             Err(error) => {
-                tracing::warn!(run = %key, %error, "could not clear the directory of a run that ended without this server")
+                tracing::warn!(run = %key, %error, "could not clear the directory of a run that \
+                    ended without this server")
             }
         }
     }
@@ -92,7 +94,8 @@ async fn end_shim(dir: &RunDir) {
     match Hold::found(found.as_ref()) {
         Ok(mut hold) if !hold.is_gone() => {
             if let Err(error) = hold.kill(dir).await {
-                tracing::warn!(dir = %dir.path().display(), %error, "could not look for what a run left behind");
+                tracing::warn!(dir = %dir.path().display(), %error, "could not look for what a \
+                    run left behind");
             }
             if tokio::time::timeout(KILL_DEADLINE, hold.ended()).await.is_err() {
                 tracing::error!(dir = %dir.path().display(), "a shim does not die");
@@ -115,7 +118,8 @@ fn count_lines(dir: &RunDir, stored: plexus_store::JournalPosition) -> u64 {
             }
             Ok(read) => lines += read.len() as u64,
             Err(error) => {
-                tracing::warn!(dir = %dir.path().display(), %error, "could not read a journal to its end");
+                tracing::warn!(dir = %dir.path().display(), %error, "could not read a journal to \
+                    its end");
                 return lines.max(1);
             }
         }

@@ -65,7 +65,8 @@ impl Run {
                 }
                 Ok(Tried::NeedsChat) => {
                     if let Err(error) = self.open_own_chat().await {
-                        tracing::warn!(run = %self.key, %error, "could not open a chat for a turn that the child started");
+                        tracing::warn!(run = %self.key, %error, "could not open a chat for a turn \
+                            that the child started");
                         tokio::time::sleep(STORE_RETRY).await;
                     }
                 }
@@ -103,7 +104,8 @@ impl Run {
         let session = match self.store.session(self.key.session).await {
             Ok(session) => session,
             Err(StoreError::NotFound { .. }) => {
-                tracing::info!(run = %self.key, "the session was deleted under its child, which has to go");
+                tracing::info!(run = %self.key, "the session was deleted under its child, which \
+                    has to go");
                 self.disowned = true;
                 self.state.close();
                 self.end_now();

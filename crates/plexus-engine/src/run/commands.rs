@@ -54,7 +54,8 @@ impl Run {
             return;
         }
         if let Err(error) = self.remember(state, UpdateRun::of(self.key), Vec::new()).await {
-            tracing::warn!(run = %self.key, %error, "could not note why a run is stopped; it is tried again");
+            tracing::warn!(run = %self.key, %error, "could not note why a run is stopped; it is \
+                tried again");
             return;
         }
         self.end_now();
@@ -235,7 +236,8 @@ impl Run {
         self.send_again_at = None;
         while let Some(line) = self.unsent.front() {
             if let Err(error) = self.dir.put_inbox(self.inbox, line.as_bytes()) {
-                tracing::error!(run = %self.key, %error, "could not write to a child; trying again");
+                tracing::error!(run = %self.key, %error, "could not write to a child; trying \
+                    again");
                 self.send_again_at = Some(Instant::now() + STORE_RETRY);
                 return;
             }

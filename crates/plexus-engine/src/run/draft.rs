@@ -86,7 +86,8 @@ impl Draft {
         if self.state.chat.is_some() {
             self.events.push(event.to_new_event()?);
         } else {
-            tracing::debug!(session = %self.known.session.id, kind = event.type_name(), "nothing is open that this could be said in");
+            tracing::debug!(session = %self.known.session.id, kind = event.type_name(), "nothing \
+                is open that this could be said in");
         }
         Ok(())
     }

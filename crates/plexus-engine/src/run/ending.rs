@@ -179,7 +179,8 @@ impl Run {
                 Ok(()) => break,
                 Err(StoreError::Fenced { .. }) => return Err(Over::Fenced),
                 Err(error) => {
-                    tracing::warn!(run = %self.key, %error, "could not store the end of a run; trying again");
+                    tracing::warn!(run = %self.key, %error, "could not store the end of a run; \
+                        trying again");
                     tokio::time::sleep(STORE_RETRY).await;
                 }
             }
@@ -205,7 +206,8 @@ impl Run {
                 Pumped::Nothing => break,
                 Pumped::Unreadable if tries < READ_TRIES => tries += 1,
                 Pumped::Unreadable => {
-                    tracing::error!(run = %self.key, dir = %self.dir.path().display(), "the last output of a child cannot be read; its run directory is kept");
+                    tracing::error!(run = %self.key, dir = %self.dir.path().display(), "the last \
+                        output of a child cannot be read; its run directory is kept");
                     return Ok(Rest::Unread);
                 }
             }

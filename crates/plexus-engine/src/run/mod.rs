@@ -272,7 +272,8 @@ impl Run {
         let unserved = match over {
             Over::Left => return,
             Over::Fenced => {
-                tracing::error!(run = %self.key, "a run is not this server's any more; its child is ended");
+                tracing::error!(run = %self.key, "a run is not this server's any more; its child \
+                    is ended");
                 self.let_go().await;
                 None
             }
@@ -421,7 +422,8 @@ impl Run {
                 match self.approvals(Stage::Undelivered).await {
                     Ok(decided) => decided.iter().for_each(|record| self.send_answer(record)),
                     Err(error) => {
-                        tracing::error!(run = %self.key, %error, "could not look for answers that a child may not have had")
+                        tracing::error!(run = %self.key, %error, "could not look for answers that \
+                            a child may not have had")
                     }
                 }
             }

@@ -191,7 +191,8 @@ impl Run {
             draft,
             asked.as_ref(),
             format!(
-                "the agent ran a tool that nobody here allowed (call {tool_use_id}, accepted by {})",
+                "the agent ran a tool that nobody here allowed (call {tool_use_id}, accepted by \
+                 {})",
                 by.words()
             ),
         )

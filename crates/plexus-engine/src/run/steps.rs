@@ -89,7 +89,8 @@ impl Run {
         Ok(())
     }
 
-    /// Sends the prompt of the open chat, for which the agent is ready now, unless the chat is to end.
+    /// Sends the prompt of the open chat, for which the agent is ready now, unless the chat is to
+    /// end.
     async fn prompt_now(&self, draft: &mut Draft) -> Result<(), StoreError> {
         let Some(chat) = &draft.state.chat else { return Ok(()) };
         let Some(id) = chat.prompt.filter(|_| chat.stop.is_none()) else { return Ok(()) };

@@ -257,7 +257,8 @@ impl Supervisor {
                 }
                 Ok(_) => return,
                 Err(error) => {
-                    tracing::warn!(%session, chat, %error, "a chat that could not start could not be ended either");
+                    tracing::warn!(%session, chat, %error, "a chat that could not start could not \
+                        be ended either");
                     return;
                 }
             }

@@ -34,7 +34,8 @@ impl Supervisor {
             if let Err(error) = self.pick_up(&run).await {
                 // Its child may live: a second process on the same conversation would be worse than
                 // a chat that waits.
-                tracing::error!(run = %run.key, %error, "a run could not be picked up; restart the server once the cause is gone");
+                tracing::error!(run = %run.key, %error, "a run could not be picked up; restart \
+                    the server once the cause is gone");
                 unreachable.insert(run.key.session);
             }
         }

@@ -113,7 +113,8 @@ pub struct StartChat {
 }
 
 impl StartChat {
-    /// A caller's prompt, now, to an agent whose handles are of [`FIRST_OWNER`](super::FIRST_OWNER).
+    /// A caller's prompt, now, to an agent whose handles are of
+    /// [`FIRST_OWNER`](super::FIRST_OWNER).
     pub fn new(session: SessionId, prompt: impl Into<String>) -> Self {
         Self {
             session,

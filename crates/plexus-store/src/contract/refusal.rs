@@ -120,7 +120,8 @@ pub(crate) fn one_more_consumer(count: u64) -> Judged {
         return Ok(());
     }
     Err(StoreError::invalid(format_args!(
-        "add a consumer: the session has {MAX_CONSUMERS_PER_SESSION}, the most it may have; delete some"
+        "add a consumer: the session has {MAX_CONSUMERS_PER_SESSION}, the most it may have; \
+         delete some"
     )))
 }
 
@@ -188,7 +189,8 @@ pub(crate) fn one_more_question(session: &SessionRecord) -> Judged {
         return Ok(());
     }
     let message = format!(
-        "open the approval: {MAX_PENDING_PER_SESSION} of this session are pending, the most it may have"
+        "open the approval: {MAX_PENDING_PER_SESSION} of this session are pending, the most it \
+         may have"
     );
     Err(StoreError::busy(message, RETRY_TOO_MANY))
 }

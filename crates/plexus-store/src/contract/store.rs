@@ -276,9 +276,9 @@ pub trait Store: Send + Sync + 'static {
     /// meanwhile.
     async fn backup_to(&self, path: &Path) -> Result<(), StoreError>;
 
-    /// Removes old data, by the time at which it ended: approvals that were decided and settled, the
-    /// content of events of ended chats (`{"type":"pruned","was":…}` is left, so that seq, cursors
-    /// and trees keep their meaning) and, where that was asked for, of their prompts
+    /// Removes old data, by the time at which it ended: approvals that were decided and settled,
+    /// the content of events of ended chats (`{"type":"pruned","was":…}` is left, so that seq,
+    /// cursors and trees keep their meaning) and, where that was asked for, of their prompts
     /// ([`NodeData::Pruned`](super::NodeData::Pruned)), audit lines, servers that are gone, and
     /// rows that nothing refers to. Sessions stay.
     async fn prune(&self, before: UnixMillis, prompts: Prompts) -> Result<Pruned, StoreError>;

@@ -31,7 +31,8 @@ macro_rules! suite {
                     let store = crate::fixture::sqlite(dir.path())?;
                     crate::$module::$case(store.as_ref()).await?;
                     let faults = store.integrity().await?;
-                    anyhow::ensure!(faults.is_empty(), "after the case the store is damaged: {faults:?}");
+                    anyhow::ensure!(faults.is_empty(), "after the case the store is damaged: \
+                        {faults:?}");
                     store.close().await?;
                     Ok(())
                 }
@@ -46,7 +47,8 @@ macro_rules! suite {
                     match store.integrity().await {
                         // The case was about that.
                         Err(plexus_store::StoreError::Closed) => return Ok(()),
-                        faults => anyhow::ensure!(faults?.is_empty(), "after the case the store is damaged"),
+                        faults => anyhow::ensure!(faults?.is_empty(), "after the case the store \
+                            is damaged"),
                     }
                     store.close().await?;
                     Ok(())

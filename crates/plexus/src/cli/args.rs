@@ -47,8 +47,9 @@ impl Global {
 pub enum Command {
     /// Run an agent here and answer what it asks.
     ///
-    /// Starts a server when none runs. Exit codes: 0 the chat completed, 1 something did not work, 2 wrong usage, 3 the chat failed, 4 the chat was
-    /// cancelled by somebody else, 5 it completed but something was denied or expired, 130 you pressed Ctrl-C.
+    /// Starts a server when none runs. Exit codes: 0 the chat completed, 1 something did not work,
+    /// 2 wrong usage, 3 the chat failed, 4 the chat was cancelled by somebody else, 5 it completed
+    /// but something was denied or expired, 130 you pressed Ctrl-C.
     Run(Run),
     /// Watch a session and answer what it asks.
     Attach(Attach),
@@ -191,7 +192,8 @@ pub enum Command {
         #[command(flatten)]
         json: Json,
     },
-    /// Move everything from the SQLite file of the data directory into the PostgreSQL of DATABASE_URL or store.url.
+    /// Move everything from the SQLite file of the data directory into the PostgreSQL of
+    /// DATABASE_URL or store.url.
     Migrate {
         /// Where from.
         #[arg(long, value_parser = ["sqlite"])]
@@ -379,7 +381,8 @@ pub struct ScopeArgs {
 /// `plexus mcp`.
 #[derive(Args, Debug)]
 pub struct Mcp {
-    /// Who the parent is; the same name again owns the same children [default: the parent of this directory].
+    /// Who the parent is; the same name again owns the same children [default: the parent of this
+    /// directory].
     #[arg(long = "as", value_name = "NAME")]
     pub name: Option<String>,
     /// Act as the operator: see and decide everything.
@@ -402,7 +405,8 @@ pub enum Tools {
 /// `plexus mcp-config`.
 #[derive(Args, Debug)]
 pub struct McpConfig {
-    /// Make an identity of this name and print it with its token, for MCP over HTTP [default: MCP over stdio, without a token].
+    /// Make an identity of this name and print it with its token, for MCP over HTTP [default: MCP
+    /// over stdio, without a token].
     #[arg(long = "as", value_name = "NAME")]
     pub name: Option<String>,
     /// End the earlier tokens of that name.
@@ -553,7 +557,8 @@ pub struct Serve {
     /// Listen also where other machines can reach it.
     #[arg(long)]
     allow_non_loopback: bool,
-    /// The agent: a path, or `sim` for the built-in simulator [default: claude from PATH, else the simulator].
+    /// The agent: a path, or `sim` for the built-in simulator [default: claude from PATH, else the
+    /// simulator].
     #[arg(long, value_name = "PATH")]
     claude_bin: Option<String>,
     /// The CLI of Codex: a path, or `sim` for the built-in simulator [default: codex from PATH].

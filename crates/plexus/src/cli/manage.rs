@@ -1,4 +1,5 @@
-//! The server and the ways into it: `stop`, `token`, `dashboard`, `call`, `mcp`, `mcp-config`, `prune`, `migrate`.
+//! The server and the ways into it: `stop`, `token`, `dashboard`, `call`, `mcp`, `mcp-config`,
+//! `prune`, `migrate`.
 
 use std::io::IsTerminal;
 use std::path::Path;
@@ -119,7 +120,8 @@ pub(super) async fn call(global: &Global, method: &str, params: &str) -> Result<
     }
 }
 
-/// `plexus mcp`: MCP on stdin and stdout, for a parent agent. Nothing else may write to stdout here.
+/// `plexus mcp`: MCP on stdin and stdout, for a parent agent. Nothing else may write to stdout
+/// here.
 pub(super) async fn mcp(global: &Global, arguments: &Mcp) -> Result<u8> {
     let data_dir = global.data_dir()?;
     let (client, found) = server::find_or_start(&data_dir, &[]).await?;
@@ -178,7 +180,8 @@ pub(super) async fn mcp_config(global: &Global, arguments: &McpConfig) -> Result
             let token = parent_token(&client, name, earlier).await?;
             let url = client.url().map_err(failed)?;
             complain(
-                "this holds a token: keep it out of repositories. The same name again makes another token for the same parent; `plexus parents revoke` ends them.",
+                "this holds a token: keep it out of repositories. The same name again makes \
+                 another token for the same parent; `plexus parents revoke` ends them.",
             );
             json!(McpServer {
                 r#type: "http".to_owned(),
@@ -228,7 +231,8 @@ pub(super) async fn prune(global: &Global, days: u64, prompts: bool, json: bool)
         Err(error) => return Err(failed(error)),
     };
     let words = format!(
-        "removed {} approvals, the contents of {} events in {} chats, {} prompts, and {} directories of runs",
+        "removed {} approvals, the contents of {} events in {} chats, {} prompts, and {} \
+         directories of runs",
         told.approvals, told.events, told.chats, told.prompts, told.run_directories
     );
     screen::line(&if json { serde_json::to_string(&told)? } else { words })?;
@@ -250,7 +254,8 @@ pub(super) async fn migrate(global: &Global) -> Result<u8> {
     let url = &config.store.url;
     if url.is_empty() {
         bail!(
-            "could not migrate: say where to with DATABASE_URL=postgres://… or store.url in plexus.toml"
+            "could not migrate: say where to with DATABASE_URL=postgres://… or store.url in \
+             plexus.toml"
         );
     }
     if !data_dir.join("plexus.db").is_file() {
@@ -259,7 +264,8 @@ pub(super) async fn migrate(global: &Global) -> Result<u8> {
     let (from, to) = (SqliteOptions::new(&data_dir), PostgresOptions::new(url.expose()));
     let rows = PostgresStore::import(&to, &from).await.map_err(could_not)?;
     screen::line(&format!(
-        "moved {rows} rows to {url}; plexus.db was left as it is, and is not used while store.url or DATABASE_URL is set"
+        "moved {rows} rows to {url}; plexus.db was left as it is, and is not used while store.url \
+         or DATABASE_URL is set"
     ))?;
     Ok(exit::OK)
 }

@@ -6,10 +6,12 @@
 //! - [`mod@run`]: `run` and `attach`, the main job for a person.
 //! - [`find`]: sessions and approvals as a person names them.
 //! - [`asked`]: questions of an agent to its user.
-//! - [`sessions`], [`approvals`], [`preview`], [`manage`]: what there is, what waits, what it would change, and the server itself.
+//! - [`sessions`], [`approvals`], [`preview`], [`manage`]: what there is, what waits, what it would
+//!   change, and the server itself.
 //! - [`confine`]: runs any program inside a wall.
 //! - [`doctor`], [`demo`], [`manual`]: help to get going.
-//! - [`render`], [`screen`], [`sanitize`]: tool calls as a person reads them, colours and widths, and text made safe to show.
+//! - [`render`], [`screen`], [`sanitize`]: tool calls as a person reads them, colours and widths,
+//!   and text made safe to show.
 
 mod approvals;
 pub mod args;
@@ -139,7 +141,8 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
         .any(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
-/// Turns an error whose message is a fragment into a sentence, with every cause that it does not mention itself.
+/// Turns an error whose message is a fragment into a sentence, with every cause that it does not
+/// mention itself.
 pub(crate) fn could_not(error: impl std::error::Error) -> anyhow::Error {
     let mut text = format!("could not {error}");
     let mut cause = error.source();

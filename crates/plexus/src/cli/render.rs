@@ -14,7 +14,8 @@ use super::{asked, sanitize};
 /// Lines of a diff or a text that are shown before the rest is counted.
 const MAX_LINES: usize = 60;
 
-/// How long two texts may be compared: an agent chooses both, and the worst pair would take hours. What is left then is shown as replaced.
+/// How long two texts may be compared: an agent chooses both, and the worst pair would take hours.
+/// What is left then is shown as replaced.
 const DIFF_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Lines of a tool's result that are shown.
@@ -212,7 +213,8 @@ fn shown_fields<'a>(input: &'a Value, texts: &[&str], pointers: &[&str]) -> Vec<
         .collect()
 }
 
-/// Returns the field of a tool's input that a person would edit, and the ending of a file that holds it.
+/// Returns the field of a tool's input that a person would edit, and the ending of a file that
+/// holds it.
 pub(crate) fn main_field(tool: &str) -> Option<(&'static str, &'static str)> {
     match tool {
         "Bash" => Some(("command", "sh")),

@@ -40,7 +40,8 @@ pub(crate) async fn find(data_dir: &Path) -> Result<Client> {
         Ok(_) => Ok(client),
         Err(error) if absent(&error) => {
             bail!(
-                "could not find a server: none runs with its data in {}; start one with `plexus serve`",
+                "could not find a server: none runs with its data in {}; start one with `plexus \
+                 serve`",
                 data_dir.display()
             )
         }
@@ -70,7 +71,8 @@ pub(crate) async fn find_or_start(
     let log = data_dir.join(LOG_FILE);
     match start(&client, data_dir, &log, arguments).await {
         Ok(()) => {}
-        // Whoever has the usual port, this server can have another: clients find it by its data directory.
+        // Whoever has the usual port, this server can have another: clients find it by its data
+        // directory.
         Err(error) if error.to_string().contains(PORT_TAKEN) => {
             let elsewhere =
                 [arguments, &["--listen".to_owned(), "127.0.0.1:0".to_owned()]].concat();

@@ -1,5 +1,5 @@
-//! What was said, in a file of JSON lines: the conversation's id first, then a prompt and its answer
-//! in turns. A turn is one write, so that a file never holds a prompt without its answer.
+//! What was said, in a file of JSON lines: the conversation's id first, then a prompt and its
+//! answer in turns. A turn is one write, so that a file never holds a prompt without its answer.
 
 use std::io::Write as _;
 use std::path::Path;

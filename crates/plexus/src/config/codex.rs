@@ -1,4 +1,5 @@
-//! What is configured of Codex: where it keeps its own files, whose login it uses, what models cost.
+//! What is configured of Codex: where it keeps its own files, whose login it uses, what models
+//! cost.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

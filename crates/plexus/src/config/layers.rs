@@ -114,7 +114,8 @@ pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// `DATABASE_URL`, where `PLEXUS_STORE_URL` does not say it. Other programs use the variable too: one that names no PostgreSQL is not for us.
+/// `DATABASE_URL`, where `PLEXUS_STORE_URL` does not say it. Other programs use the variable too:
+/// one that names no PostgreSQL is not for us.
 fn database_url(env: &[(OsString, OsString)]) -> Option<String> {
     let value = |wanted: &str| {
         env.iter().find(|(name, _)| name == wanted).and_then(|(_, value)| value.to_str())
@@ -185,7 +186,8 @@ fn put(table: &mut Table, key: &str, value: Value) {
     }
 }
 
-/// Reads a text as the type that the key's default has, and checks that the whole configuration takes it.
+/// Reads a text as the type that the key's default has, and checks that the whole configuration
+/// takes it.
 fn typed(key: &str, default: &Value, text: &str, origin: &str) -> Result<Value, ConfigError> {
     let value = match default {
         Value::Integer(_) => Value::Integer(

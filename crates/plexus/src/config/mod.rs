@@ -1,8 +1,9 @@
 //! The server's configuration: flags over `PLEXUS_*` over `plexus.toml` over defaults.
 //!
-//! [`Config`] is the whole of it. Its serialised form is also the list of its keys, so a key that is added here is at once a key of the file, a
-//! variable (`limits.body_bytes` is `PLEXUS_LIMITS_BODY_BYTES`) and something that `--set` takes. `layers` puts them over each other; `paths` knows
-//! where files are.
+//! [`Config`] is the whole of it. Its serialised form is also the list of its keys, so a key that
+//! is added here is at once a key of the file, a variable (`limits.body_bytes` is
+//! `PLEXUS_LIMITS_BODY_BYTES`) and something that `--set` takes. `layers` puts them over each
+//! other; `paths` knows where files are.
 
 mod acp;
 mod codex;
@@ -44,13 +45,16 @@ pub struct Config {
     pub allow_non_loopback: bool,
     /// More names under which this server may be reached, each `host` or `host:port`.
     pub allowed_hosts: Vec<String>,
-    /// The CLI that children run: a path, `sim` for the built-in simulator, or empty for `claude` from `PATH` and else the simulator.
+    /// The CLI that children run: a path, `sim` for the built-in simulator, or empty for `claude`
+    /// from `PATH` and else the simulator.
     pub claude_bin: PathBuf,
-    /// The CLI of Codex: a path, `sim` for the built-in simulator, or empty for `codex` from `PATH`, without which it is not installed.
+    /// The CLI of Codex: a path, `sim` for the built-in simulator, or empty for `codex` from
+    /// `PATH`, without which it is not installed.
     pub codex_bin: PathBuf,
     /// How permission requests travel when a session does not say.
     pub channel: ChannelChoice,
-    /// How long a permission request waits when its session does not say, in seconds; 0 is for ever.
+    /// How long a permission request waits when its session does not say, in seconds; 0 is for
+    /// ever.
     pub approval_timeout_secs: u64,
     /// How long an agent waits for a decision before it is parked without a process, in seconds; 0
     /// never parks one.
@@ -82,8 +86,8 @@ pub struct Config {
     pub codex: CodexConfig,
     /// Conversations with a model itself.
     pub cone: ConeConfig,
-    /// Agents of the Agent Client Protocol, by their names: the program of a known one, or the whole
-    /// profile of another.
+    /// Agents of the Agent Client Protocol, by their names: the program of a known one, or the
+    /// whole profile of another.
     pub agents: BTreeMap<String, toml::Table>,
     /// Where everything durable is.
     pub store: StoreConfig,
@@ -151,8 +155,9 @@ impl ConfineConfig {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreConfig {
-    /// `postgres://user:password@host/name` for a database that several servers share; empty for the SQLite file in the data directory.
-    /// The variable `DATABASE_URL` says the same, and is the better place for a password than a command line.
+    /// `postgres://user:password@host/name` for a database that several servers share; empty for
+    /// the SQLite file in the data directory. The variable `DATABASE_URL` says the same, and is the
+    /// better place for a password than a command line.
     pub url: StoreUrl,
 }
 
@@ -164,8 +169,9 @@ pub struct Node {
     pub name: String,
     /// Where the other servers reach it; empty for where it listens.
     pub url: String,
-    /// How long the others wait for a server that went away before they end what it left open, in seconds. A server that cannot
-    /// reach the database ends its own children after two thirds of it.
+    /// How long the others wait for a server that went away before they end what it left open, in
+    /// seconds. A server that cannot reach the database ends its own children after two thirds of
+    /// it.
     pub lease_secs: u64,
 }
 
@@ -193,8 +199,8 @@ pub enum LogFormat {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Otel {
-    /// The address of an OpenTelemetry collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`; empty sends nothing, unless
-    /// OpenTelemetry's own variables name one.
+    /// The address of an OpenTelemetry collector that takes OTLP over HTTP, such as
+    /// `http://127.0.0.1:4318`; empty sends nothing, unless OpenTelemetry's own variables name one.
     pub endpoint: String,
 }
 

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 /// No data directory could be found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "find a data directory: neither PLEXUS_DATA_DIR, XDG_STATE_HOME nor HOME is set; name one with --data-dir"
+    "find a data directory: neither PLEXUS_DATA_DIR, XDG_STATE_HOME nor HOME is set; name one \
+     with --data-dir"
 )]
 pub struct DataDirError;
 
-/// Returns the data directory for when nobody names one: `$PLEXUS_DATA_DIR`, else `$XDG_STATE_HOME/plexus`, else `~/.local/state/plexus`.
+/// Returns the data directory for when nobody names one: `$PLEXUS_DATA_DIR`, else
+/// `$XDG_STATE_HOME/plexus`, else `~/.local/state/plexus`.
 ///
 /// # Errors
 /// When none of the variables is set.
@@ -18,13 +20,15 @@ pub fn default_data_dir() -> Result<PathBuf, DataDirError> {
     data_dir_from(|name| std::env::var_os(name)).ok_or(DataDirError)
 }
 
-/// Returns where a person's own `plexus.toml` is looked for: `$XDG_CONFIG_HOME/plexus` or `~/.config/plexus`.
+/// Returns where a person's own `plexus.toml` is looked for: `$XDG_CONFIG_HOME/plexus` or
+/// `~/.config/plexus`.
 #[must_use]
 pub fn user_config_file() -> Option<PathBuf> {
     config_from(|name| std::env::var_os(name))
 }
 
-/// Returns where a path leads, without links and `..` as far as it exists: two paths can then be compared.
+/// Returns where a path leads, without links and `..` as far as it exists: two paths can then be
+/// compared.
 #[must_use]
 pub fn real_path(path: &Path) -> PathBuf {
     if let Ok(real) = path.canonicalize() {

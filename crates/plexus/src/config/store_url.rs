@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// What the query of a URL may say that is no secret. Anything else in it may be one.
 const HARMLESS: [&str; 4] = ["sslmode", "sslrootcert", "connect_timeout", "application_name"];
 
-/// The URL of a database, `postgres://user:password@host/name`; empty for the SQLite file in the data directory.
+/// The URL of a database, `postgres://user:password@host/name`; empty for the SQLite file in the
+/// data directory.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StoreUrl(String);

@@ -1,7 +1,9 @@
-//! Sends what waits in the outbox to those who are configured: one task for each receiver, so that a slow or dead one holds nobody else.
+//! Sends what waits in the outbox to those who are configured: one task for each receiver, so that
+//! a slow or dead one holds nobody else.
 //!
-//! An entry is in the outbox since the transaction of what it tells of, and leaves it when its receiver has answered 2xx, or when it is too old.
-//! A server that dies in between sends it again, with the same id: at least once. In reading order: [`receiver`] is who is told, `post` one
+//! An entry is in the outbox since the transaction of what it tells of, and leaves it when its
+//! receiver has answered 2xx, or when it is too old. A server that dies in between sends it again,
+//! with the same id: at least once. In reading order: [`receiver`] is who is told, `post` one
 //! attempt, [`sign`] the signature, [`stats`] what `/metrics` shows; this file is the loop.
 
 mod post;
@@ -36,8 +38,8 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The longest rest between two attempts: a receiver that comes back is noticed within this time.
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
 
-/// How much longer than its receiver may take a message is this server's alone, where servers share a store. Should the server die with it,
-/// another one sends it after that time.
+/// How much longer than its receiver may take a message is this server's alone, where servers share
+/// a store. Should the server die with it, another one sends it after that time.
 const BEGUN_FOR: Duration = Duration::from_secs(30);
 
 /// How long to wait when the store cannot be asked.
@@ -84,7 +86,8 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    /// Gives every receiver its task, anew whenever they change, and waits until all have noticed that the server stops.
+    /// Gives every receiver its task, anew whenever they change, and waits until all have noticed
+    /// that the server stops.
     pub(crate) async fn run(self, shutdown: CancellationToken) {
         let mut changes = self.receivers.now.subscribe();
         loop {
@@ -103,7 +106,8 @@ impl Sender {
             }
             tasks.close();
             tokio::select! {
-                // A message that is just being sent is broken off and sent again: it may come twice, as after a crash.
+                // A message that is just being sent is broken off and sent again: it may come
+                // twice, as after a crash.
                 _changed = changes.changed() => stop.cancel(),
                 () = shutdown.cancelled() => {}
             }
@@ -114,7 +118,8 @@ impl Sender {
         }
     }
 
-    /// What was meant for somebody who is no longer configured is never sent anywhere, and the audit says so.
+    /// What was meant for somebody who is no longer configured is never sent anywhere, and the
+    /// audit says so.
     async fn drop_what_nobody_gets(&self, receivers: &[Receiver]) {
         // Where servers share a store, it may be another one's receiver.
         if self.store.lease().is_some() {
@@ -171,7 +176,8 @@ impl Line {
                 }
                 Ok(Look::Rest(rest)) => (rest, true),
                 Err(error) => {
-                    tracing::warn!(receiver = self.receiver.name, %error, "the outbox could not be used; trying again");
+                    tracing::warn!(receiver = self.receiver.name, %error, "the outbox could not \
+                        be used; trying again");
                     (STORE_RETRY, true)
                 }
             };
@@ -184,7 +190,8 @@ impl Line {
         }
     }
 
-    /// Sends what is due. One message that is refused does not keep back those behind it; a receiver that cannot be reached is left alone.
+    /// Sends what is due. One message that is refused does not keep back those behind it; a
+    /// receiver that cannot be reached is left alone.
     async fn look(&mut self) -> Result<Look, StoreError> {
         loop {
             let due = self.store.outbox_due(&self.receiver.name, UnixMillis::now(), BATCH).await?;
@@ -208,7 +215,8 @@ impl Line {
         }
     }
 
-    /// Says that this server sends the message. Where others share the store, one of them may have been quicker.
+    /// Says that this server sends the message. Where others share the store, one of them may have
+    /// been quicker.
     async fn begin(&self, entry: &OutboxEntry) -> Result<bool, StoreError> {
         if self.store.lease().is_none() {
             return Ok(true);
@@ -222,7 +230,8 @@ impl Line {
         }
     }
 
-    /// Stores what became of an attempt, and then counts it: who sees the count finds in the store what it tells of.
+    /// Stores what became of an attempt, and then counts it: who sees the count finds in the store
+    /// what it tells of.
     async fn note(&self, entry: &OutboxEntry, attempt: Attempt) -> Result<(), StoreError> {
         let name = &self.receiver.name;
         match attempt {
@@ -238,7 +247,8 @@ impl Line {
                     self.commit(give_up(entry, &why)?).await?;
                     self.stats.given_up(name);
                 } else {
-                    tracing::warn!(receiver = name, id = %entry.id, kind = entry.kind, why, "a message could not be sent; trying again");
+                    tracing::warn!(receiver = name, id = %entry.id, kind = entry.kind, why, "a \
+                        message could not be sent; trying again");
                     let retry_at = now.plus(backoff(entry.attempts.saturating_add(1)));
                     self.commit(mark(entry, Sending::Failed { retry_at, error: why })).await?;
                 }

@@ -1,6 +1,8 @@
-//! One attempt to send a message. Everything about it is bounded: the time to connect, the time in all, and what is read of the answer, which is
-//! its status and nothing else. It goes to the configured address and to no other: redirects are not followed, proxies of the environment not used.
-//! Each has a connection of its own: one that is kept could be one that the receiver has given up, and a message a minute is worth a new one.
+//! One attempt to send a message. Everything about it is bounded: the time to connect, the time in
+//! all, and what is read of the answer, which is its status and nothing else. It goes to the
+//! configured address and to no other: redirects are not followed, proxies of the environment not
+//! used. Each has a connection of its own: one that is kept could be one that the receiver has
+//! given up, and a message a minute is worth a new one.
 
 use std::error::Error;
 use std::io;
@@ -75,7 +77,8 @@ enum NoAnswer {
     Http(#[from] hyper::Error),
 }
 
-/// Sends the request and returns the status of its answer. Everything else that the receiver has to say is dropped unread, with the connection.
+/// Sends the request and returns the status of its answer. Everything else that the receiver has to
+/// say is dropped unread, with the connection.
 async fn answer(receiver: &Receiver, request: Request<Body>) -> Result<StatusCode, NoAnswer> {
     let connection =
         tokio::time::timeout(CONNECT_WITHIN, connect(&receiver.url, receiver.tls.as_ref()))

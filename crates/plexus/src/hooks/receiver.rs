@@ -30,7 +30,8 @@ pub struct Webhook {
     pub name: String,
     /// Where messages go: `https://…` or `http://…`.
     pub url: String,
-    /// The certificate authorities, in PEM form, that are believed about an `https://…` receiver; without it those of the machine.
+    /// The certificate authorities, in PEM form, that are believed about an `https://…` receiver;
+    /// without it those of the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
     /// The file that holds the secret messages are signed with; nobody else may read it (0600).

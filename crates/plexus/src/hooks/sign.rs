@@ -1,4 +1,5 @@
-//! The signature of a webhook: HMAC-SHA256 over the time and the body, so that neither can be changed and an old message cannot be sent again.
+//! The signature of a webhook: HMAC-SHA256 over the time and the body, so that neither can be
+//! changed and an old message cannot be sent again.
 
 use hmac::{Hmac, KeyInit, Mac};
 use plexus_core::SecretToken;

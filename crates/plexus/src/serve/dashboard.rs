@@ -1,4 +1,5 @@
-//! The dashboard's files, built from `web/` and part of this program. They hold nothing secret, so they need no token; the page asks for one.
+//! The dashboard's files, built from `web/` and part of this program. They hold nothing secret, so
+//! they need no token; the page asks for one.
 
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode, header};
@@ -6,7 +7,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
 /// Nothing from elsewhere, nothing inline, and no other page may frame it.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; \
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' \
+    data:; connect-src 'self'; base-uri 'none'; \
 form-action 'none'; frame-ancestors 'none'";
 
 struct Asset {
@@ -54,7 +56,8 @@ fn serve(asset: &'static Asset, request: &HeaderMap) -> Response {
         (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
-        // The names do not change with the contents, so a browser asks each time; the answer is usually 304.
+        // The names do not change with the contents, so a browser asks each time; the answer is
+        // usually 304.
         (header::CACHE_CONTROL, "no-cache"),
         (header::ETAG, tag.as_str()),
     ];

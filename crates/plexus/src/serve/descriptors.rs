@@ -3,14 +3,16 @@
 use plexus_transport::Limits;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are kept from connections: the store, journals and watches of running children, programs that are being started.
+/// Descriptors that are kept from connections: the store, journals and watches of running children,
+/// programs that are being started.
 const RESERVE: u64 = 1_024;
 
 /// The fewest connections that are served, whatever the system says.
 const LEAST_CONNECTIONS: usize = 64;
 
-/// Raises the limit of open files to what this process may have, and lowers the bound of connections to what then fits: one more is
-/// answered or takes the place of a silent one, whereas one for which no descriptor is left could not even be refused.
+/// Raises the limit of open files to what this process may have, and lowers the bound of
+/// connections to what then fits: one more is answered or takes the place of a silent one, whereas
+/// one for which no descriptor is left could not even be refused.
 pub(super) fn make_room(limits: &mut Limits) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum
@@ -24,13 +26,15 @@ pub(super) fn make_room(limits: &mut Limits) {
         tracing::warn!(
             files,
             connections = fit,
-            "fewer connections are taken than limits.connections says: the system allows no more open files"
+            "fewer connections are taken than limits.connections says: the system allows no more \
+             open files"
         );
         limits.connections = fit;
     }
 }
 
-/// How many connections fit into so many open files. Children need some too, so a small limit is shared.
+/// How many connections fit into so many open files. Children need some too, so a small limit is
+/// shared.
 fn fitting(files: u64) -> usize {
     let left = files.saturating_sub(RESERVE).max(files / 2);
     usize::try_from(left).unwrap_or(usize::MAX).max(LEAST_CONNECTIONS)

@@ -20,7 +20,8 @@ pub async fn bind(config: &Config) -> Result<TcpListener> {
     let address = resolve(&config.listen).await?;
     if !address.ip().is_loopback() && !config.allow_non_loopback {
         bail!(
-            "could not listen on {address}: other machines could reach it, and whoever has the token can run programs here; \
+            "could not listen on {address}: other machines could reach it, and whoever has the \
+             token can run programs here; \
              say --allow-non-loopback if that is what you want (and put TLS in front of it)"
         );
     }
@@ -29,13 +30,15 @@ pub async fn bind(config: &Config) -> Result<TcpListener> {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             let owner = port_owner::find(address).unwrap_or_else(|| "another program".to_owned());
             bail!(
-                "could not listen on {address}: {owner} {PORT_TAKEN}; if it is a Plexus server, use it (`plexus ps`) or stop it (`plexus stop`), \
+                "could not listen on {address}: {owner} {PORT_TAKEN}; if it is a Plexus server, \
+                 use it (`plexus ps`) or stop it (`plexus stop`), \
                  else choose another port: --listen 127.0.0.1:0 takes a free one"
             )
         }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             bail!(
-                "could not listen on {address}: {error}; ports under 1024 are for root, choose a higher one with --listen"
+                "could not listen on {address}: {error}; ports under 1024 are for root, choose a \
+                 higher one with --listen"
             )
         }
         Err(error) => Err(error).with_context(|| format!("could not listen on {address}")),

@@ -66,7 +66,10 @@ fn discreet() -> Targets {
 
 fn parse(filter: &str) -> Result<EnvFilter> {
     EnvFilter::try_new(filter).with_context(|| {
-        format!("could not read the log filter {filter:?}; `info` or `plexus_activations=debug` are filters")
+        format!(
+            "could not read the log filter {filter:?}; `info` or `plexus_activations=debug` \
+            are filters"
+        )
     })
 }
 

@@ -56,7 +56,8 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
     );
     text.histograms(
         "plexus_decision_seconds",
-        "From a permission request to its decision, by who decided; what a rule answers at once never waited.",
+        "From a permission request to its decision, by who decided; what a rule answers at once \
+         never waited.",
         &pages
             .engine
             .decision_latency()
@@ -98,7 +99,8 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
     Ok(text.0)
 }
 
-/// The servers that share the store, and how far this one is from it. Nothing where the store is this server's alone.
+/// The servers that share the store, and how far this one is from it. Nothing where the store is
+/// this server's alone.
 async fn nodes(pages: &Pages, text: &mut Text) -> Result<(), StoreError> {
     let (Some(round_trip), Some(ours)) = (pages.engine.store_round_trip(), pages.store.lease())
     else {
@@ -161,7 +163,8 @@ struct Waiting {
     older_than: [(u64, u64); AGES_SECS.len()],
 }
 
-/// The ages that are counted: somebody looks, somebody was asked twice, somebody is away, nobody comes.
+/// The ages that are counted: somebody looks, somebody was asked twice, somebody is away, nobody
+/// comes.
 const AGES_SECS: [u64; 4] = [10, 60, 300, 3_600];
 
 impl Waiting {

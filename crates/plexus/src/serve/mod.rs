@@ -1,9 +1,10 @@
 //! `plexus serve`: from the configuration to a running server, and to its end.
 //!
-//! In reading order: this file is the life of a server; [`listen`] takes the port or says who has it; [`descriptors`] makes room for connections;
-//! [`logging`] writes the log and changes its level; [`telemetry`] hands it to a collector; [`pages`] are the addresses that are no doors
-//! ([`dashboard`], [`metrics`], `/healthz`); [`steward`] has the operator's methods over the server itself; [`shared`] opens a store
-//! that other servers use too, and [`relay`] reaches them.
+//! In reading order: this file is the life of a server; [`listen`] takes the port or says who has
+//! it; [`descriptors`] makes room for connections; [`logging`] writes the log and changes its
+//! level; [`telemetry`] hands it to a collector; [`pages`] are the addresses that are no doors
+//! ([`dashboard`], [`metrics`], `/healthz`); [`steward`] has the operator's methods over the server
+//! itself; [`shared`] opens a store that other servers use too, and [`relay`] reaches them.
 
 mod dashboard;
 mod descriptors;
@@ -50,11 +51,13 @@ pub struct ServeOptions {
     pub data_dir: PathBuf,
     /// Where configuration comes from.
     pub sources: Sources,
-    /// Whether it becomes a session of its own, so that closing the terminal of whoever started it does not reach it.
+    /// Whether it becomes a session of its own, so that closing the terminal of whoever started it
+    /// does not reach it.
     pub own_session: bool,
 }
 
-/// Serves until it is told to stop. Says on stdout where it listens, and at the end how many children go on.
+/// Serves until it is told to stop. Says on stdout where it listens, and at the end how many
+/// children go on.
 ///
 /// # Errors
 /// Whatever keeps it from starting, with what to do about it.
@@ -129,7 +132,8 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     shutdown.cancel();
     let (_, _) = tokio::join!(upkeep, pruning);
     if let Some(telemetry) = telemetry {
-        // It may wait for a collector that does not answer: for a moment, and on a thread where that holds nobody.
+        // It may wait for a collector that does not answer: for a moment, and on a thread where
+        // that holds nobody.
         let _told = tokio::task::spawn_blocking(move || telemetry.finish()).await;
     }
     let stopped = stopped?;
@@ -146,8 +150,9 @@ pub(crate) fn stopped_with(children: u64) -> String {
     }
 }
 
-/// Turns off huge pages for this process. Each that the allocator touches counts 2 MiB, however little of it is used: a session that waits would weigh ten
-/// times what it holds. The shim turns them on again for its child.
+/// Turns off huge pages for this process. Each that the allocator touches counts 2 MiB, however
+/// little of it is used: a session that waits would weigh ten times what it holds. The shim turns
+/// them on again for its child.
 fn small_pages() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::thread::disable_transparent_huge_pages(true) {

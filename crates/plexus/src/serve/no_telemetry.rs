@@ -1,4 +1,5 @@
-//! In place of OpenTelemetry in a program that was built without it: asking for it is an error, so that nobody waits for traces.
+//! In place of OpenTelemetry in a program that was built without it: asking for it is an error, so
+//! that nobody waits for traces.
 
 use anyhow::{Result, bail};
 use tracing_subscriber::layer::Identity;

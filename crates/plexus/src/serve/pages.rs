@@ -1,4 +1,5 @@
-//! The addresses that are no doors: `/healthz` for whoever watches, `/metrics` for Prometheus, `/` for people.
+//! The addresses that are no doors: `/healthz` for whoever watches, `/metrics` for Prometheus, `/`
+//! for people.
 
 use std::sync::Arc;
 

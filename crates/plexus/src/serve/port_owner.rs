@@ -1,9 +1,11 @@
-//! Finds out which process has a port, for the message that says that it is taken. Linux tells in `/proc`; elsewhere nobody does.
+//! Finds out which process has a port, for the message that says that it is taken. Linux tells in
+//! `/proc`; elsewhere nobody does.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 
-/// Names the process that listens on `address`, such as `process 4711 (plexus serve)`, if it is ours to see.
+/// Names the process that listens on `address`, such as `process 4711 (plexus serve)`, if it is
+/// ours to see.
 pub(super) fn find(address: SocketAddr) -> Option<String> {
     let table = if address.is_ipv4() { "/proc/net/tcp" } else { "/proc/net/tcp6" };
     let inode = listening_inode(&fs::read_to_string(table).ok()?, address)?;
@@ -28,7 +30,8 @@ fn holds(pid: u32, wanted: &str) -> bool {
         .any(|entry| fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == wanted))
 }
 
-/// Reads the kernel's table: `sl local_address rem_address st … inode`, the state of a listener is `0A`.
+/// Reads the kernel's table: `sl local_address rem_address st … inode`, the state of a listener is
+/// `0A`.
 fn listening_inode(table: &str, address: SocketAddr) -> Option<u64> {
     const LISTENING: &str = "0A";
     const INODE: usize = 9;

@@ -30,7 +30,8 @@ pub(crate) async fn open(url: &StoreUrl) -> Result<Arc<dyn Store>> {
             Err(error @ StoreError::Unavailable { .. })
                 if tokio::time::Instant::now() + pause < deadline =>
             {
-                tracing::warn!(%error, database = %url, "the database does not answer; trying again");
+                tracing::warn!(%error, database = %url, "the database does not answer; trying \
+                    again");
                 tokio::time::sleep(pause).await;
                 pause *= 2;
             }

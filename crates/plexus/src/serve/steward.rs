@@ -1,4 +1,5 @@
-//! `server`: the operator's methods over the server itself: stop it, prune what is old, copy the store.
+//! `server`: the operator's methods over the server itself: stop it, prune what is old, copy the
+//! store.
 
 use std::sync::{Arc, Weak};
 
@@ -95,7 +96,9 @@ impl Activation for Steward {
         let (stopping, pruning, copying) = (Arc::clone(&self), Arc::clone(&self), self);
         MethodTable::new("server")
             .serves::<wire::Stop, _, _>(
-                "Stops the server. Children go on running and are picked up by the next server, unless `children` is true: then they end first. With `park`, those that wait for a decision are parked, where that is safe.",
+                "Stops the server. Children go on running and are picked up by the next server, \
+                 unless `children` is true: then they end first. With `park`, those that wait for \
+                 a decision are parked, where that is safe.",
                 |d| {
                     d.audience = Audience::Operator;
                     d.hints.destructive = true;
@@ -106,7 +109,9 @@ impl Activation for Steward {
                 },
             )
             .serves::<wire::Prune, _, _>(
-                "Removes what ended long ago: decided approvals, the contents of events, audit lines, directories that runs have left; the texts of prompts only when asked to. Sessions, positions and trees stay.",
+                "Removes what ended long ago: decided approvals, the contents of events, audit \
+                 lines, directories that runs have left; the texts of prompts only when asked to. \
+                 Sessions, positions and trees stay.",
                 |d| {
                     d.audience = Audience::Operator;
                     d.hints.destructive = true;

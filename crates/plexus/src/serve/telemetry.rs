@@ -1,7 +1,8 @@
 //! OpenTelemetry: traces and logs for a collector, when the operator names one. Off by default.
 //!
-//! Spans and log lines wait in bounded queues and are sent by threads of their own: a collector that is slow, gone or mad costs what was meant
-//! for it, and holds nobody. What they carry are names and ids: method names, session and run ids, kinds of errors; never a parameter.
+//! Spans and log lines wait in bounded queues and are sent by threads of their own: a collector
+//! that is slow, gone or mad costs what was meant for it, and holds nobody. What they carry are
+//! names and ids: method names, session and run ids, kinds of errors; never a parameter.
 
 use std::time::Duration;
 
@@ -40,7 +41,8 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Sets up what the configuration or the environment asks for; nothing is sent yet, and nobody is connected to.
+    /// Sets up what the configuration or the environment asks for; nothing is sent yet, and nobody
+    /// is connected to.
     ///
     /// # Errors
     /// When the address cannot be used.

@@ -101,8 +101,8 @@ fn clear(dir: &Path, conversations: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes the home directory of an agent part of its wall: it is writable, and so are the logins that
-/// are linked into it. Settings of the user that are linked stay as they are.
+/// Makes the home directory of an agent part of its wall: it is writable, and so are the logins
+/// that are linked into it. Settings of the user that are linked stay as they are.
 pub(super) fn open_home(home: &AgentHome, site: &Site<'_>) -> io::Result<Made> {
     let dir = home.dir.canonicalize()?;
     // Once, before the agent's first start: afterwards its links could lead anywhere.

@@ -95,8 +95,8 @@ pub fn is_egress(word: &OsString) -> bool {
     [START, GUARD, SERVE].iter().any(|one| word == one)
 }
 
-/// Runs as `confine --egress FILE`, which ends when the egress process listens, as the guard of that
-/// process, or as that process.
+/// Runs as `confine --egress FILE`, which ends when the egress process listens, as the guard of
+/// that process, or as that process.
 #[expect(clippy::print_stdout, reason = "the stage reads why from there: stderr is the agent's")]
 #[expect(clippy::print_stderr, reason = "the log of the egress process")]
 pub fn egress(mut args: impl Iterator<Item = OsString>) -> u8 {

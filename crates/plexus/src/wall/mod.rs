@@ -1,9 +1,9 @@
 //! The walls of this machine, as the engine asks for them.
 //!
-//! In reading order: this file chooses what a wall lets through and writes its files; [`config_dir`]
-//! makes the directory in which a confined agent keeps its configuration; [`egress`] is the process
-//! that is all of the agent's network, and [`guard`] stands beside it; [`preview`] shows what a dry
-//! run changed.
+//! In reading order: this file chooses what a wall lets through and writes its files;
+//! [`config_dir`] makes the directory in which a confined agent keeps its configuration; [`egress`]
+//! is the process that is all of the agent's network, and [`guard`] stands beside it; [`preview`]
+//! shows what a dry run changed.
 
 mod config_dir;
 pub(crate) mod egress;

@@ -1,5 +1,5 @@
-//! Machines that cannot build a wall: this test starts programs behind a seccomp filter that refuses
-//! Landlock, as an old kernel does, or namespaces, as a container does.
+//! Machines that cannot build a wall: this test starts programs behind a seccomp filter that
+//! refuses Landlock, as an old kernel does, or namespaces, as a container does.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

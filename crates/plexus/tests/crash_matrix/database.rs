@@ -1,7 +1,8 @@
-//! The database as the victim: a PostgreSQL of the case's own, struck while the server stands still at a point, and back after the outage.
+//! The database as the victim: a PostgreSQL of the case's own, struck while the server stands still
+//! at a point, and back after the outage.
 //!
-//! The server is ordered to freeze at the point, so that the moment is exact; it goes on as soon as the blow is dealt, and then meets a database that
-//! is gone or does not answer.
+//! The server is ordered to freeze at the point, so that the moment is exact; it goes on as soon as
+//! the blow is dealt, and then meets a database that is gone or does not answer.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

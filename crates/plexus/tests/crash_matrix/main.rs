@@ -1,12 +1,15 @@
-//! The crash matrix: a real server, its shim, its simulated child and its PostgreSQL, one of them killed or frozen at every named point of both flows,
-//! and an oracle that looks from outside.
+//! The crash matrix: a real server, its shim, its simulated child and its PostgreSQL, one of them
+//! killed or frozen at every named point of both flows, and an oracle that looks from outside.
 //!
-//! Each case plays the same story ([`story`]) in a place of its own ([`place`]), has one process struck at one point ([`points`]), and is judged by
-//! what the callers were told, what the child really did and what the store says ([`oracle`]). A point that is not reached fails its case: it
+//! Each case plays the same story ([`story`]) in a place of its own ([`place`]), has one process
+//! struck at one point ([`points`]), and is judged by what the callers were told, what the child
+//! really did and what the store says ([`oracle`]). A point that is not reached fails its case: it
 //! would prove nothing.
 //!
-//! Without `PLEXUS_FULL=1` every point is struck once and the server comes back at once, in about two minutes; with it, also frozen, also with
-//! outages of 3 and 30 s (10 s on the MCP channel). Where PostgreSQL is not installed its own cases ([`database`]) say so and show nothing. `scripts/long/crash-matrix.sh` runs the whole. One case is run by a part of its name:
+//! Without `PLEXUS_FULL=1` every point is struck once and the server comes back at once, in about
+//! two minutes; with it, also frozen, also with outages of 3 and 30 s (10 s on the MCP channel).
+//! Where PostgreSQL is not installed its own cases ([`database`]) say so and show nothing.
+//! `scripts/long/crash-matrix.sh` runs the whole. One case is run by a part of its name:
 //!
 //! ```sh
 //! cargo test -p plexus --all-features --test crash_matrix -- decision.committed

@@ -1,7 +1,9 @@
-//! Judges a case from outside: what callers were told, what the child really did, what the store says.
+//! Judges a case from outside: what callers were told, what the child really did, what the store
+//! says.
 //!
-//! A blow to the server, or a freeze of anything, may not be noticed at all (P1 to P6). A blow to a shim or a child may end the chat that it served,
-//! with a reason; nothing that was not allowed runs, nothing runs twice, nothing waits for ever and nobody is left behind (P3, P4, P8, P9).
+//! A blow to the server, or a freeze of anything, may not be noticed at all (P1 to P6). A blow to a
+//! shim or a child may end the chat that it served, with a reason; nothing that was not allowed
+//! runs, nothing runs twice, nothing waits for ever and nobody is left behind (P3, P4, P8, P9).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,7 +17,8 @@ use crate::place::Place;
 use crate::points::{Blow, Case, Channel, Loss, Victim, Warmth};
 use crate::story::{Answer, Told, command, edited, letters, words};
 
-/// How long after the end of a run somebody of it may live: the five seconds of P9, and what a loaded machine adds.
+/// How long after the end of a run somebody of it may live: the five seconds of P9, and what a
+/// loaded machine adds.
 const LEAVING: Duration = Duration::from_secs(20);
 
 /// Whether the case may end the chat that was struck.
@@ -64,7 +67,8 @@ async fn stored_events(place: &mut Place, session: &str) -> Result<BTreeMap<u64,
     Ok(stored)
 }
 
-/// P1, P2: what a reader got by its cursor is what is stored, in order, without a gap and without a repeat.
+/// P1, P2: what a reader got by its cursor is what is stored, in order, without a gap and without a
+/// repeat.
 fn heard_is_stored(told: &Told, stored: &BTreeMap<u64, Vec<Value>>) -> Result<()> {
     let key = |chat: u64, event: &Value| {
         (chat, event["seq"].as_u64(), event["node_id"].as_str().map(str::to_owned))
@@ -86,7 +90,8 @@ fn heard_is_stored(told: &Told, stored: &BTreeMap<u64, Vec<Value>>) -> Result<()
     Ok(())
 }
 
-/// P1, P3: every acknowledged answer is the decision that stands, and every approval is decided once and finally.
+/// P1, P3: every acknowledged answer is the decision that stands, and every approval is decided
+/// once and finally.
 fn answers_stand(told: &Told, history: &[Value], case: &Case) -> Result<()> {
     for (id, answer) in &told.answered {
         let found: Vec<_> =
@@ -106,8 +111,9 @@ fn answers_stand(told: &Told, history: &[Value], case: &Case) -> Result<()> {
     let ids: BTreeSet<_> =
         history.iter().map(|decision| decision["approval_id"].as_str()).collect();
     ensure!(ids.len() == history.len(), "an approval is there twice: {history:#?}");
-    // A child whose shim was killed before it could say that there is one may have asked over MCP all the same. That question ends with it,
-    // unanswered, and the process that serves the chat anew asks again.
+    // A child whose shim was killed before it could say that there is one may have asked over MCP
+    // all the same. That question ends with it, unanswered, and the process that serves the chat
+    // anew asks again.
     let is_silent = case.victim == Victim::Shim
         && case.blow == Blow::KillWithServer
         && case.channel == Channel::Mcp;
@@ -223,7 +229,8 @@ fn what_ran_was_allowed(place: &Place, history: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// What the tools left behind: each at most once, and where nothing may be lost exactly what the story says, all of it by one process.
+/// What the tools left behind: each at most once, and where nothing may be lost exactly what the
+/// story says, all of it by one process.
 fn what_ran_is_what_should(place: &Place, told: &Told, case: &Case) -> Result<()> {
     let text = std::fs::read_to_string(place.work().join("ran")).unwrap_or_default();
     let ran: Vec<&str> = text.lines().collect();
@@ -257,7 +264,8 @@ fn what_ran_is_what_should(place: &Place, told: &Told, case: &Case) -> Result<()
     Ok(())
 }
 
-/// P9, after each chat: a run that has ended leaves nobody. A warm child with all that it started may stay, and only one run does.
+/// P9, after each chat: a run that has ended leaves nobody. A warm child with all that it started
+/// may stay, and only one run does.
 pub(crate) async fn nothing_of_a_dead_run_lives(
     place: &mut Place,
     told: &Told,

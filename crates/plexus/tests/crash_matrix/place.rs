@@ -1,4 +1,5 @@
-//! Where a case plays: a server that is armed, dies and comes back, a directory for its sessions, and whoever deals the blow.
+//! Where a case plays: a server that is armed, dies and comes back, a directory for its sessions,
+//! and whoever deals the blow.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,10 +24,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// How long one call may go without an answer before it is made again: longer than any freeze.
 const CALL_PATIENCE: Duration = Duration::from_secs(45);
 
-/// How long a process stays frozen where the case names no outage: long enough for others to notice that it does not answer.
+/// How long a process stays frozen where the case names no outage: long enough for others to notice
+/// that it does not answer.
 const SHORT_FREEZE: Duration = Duration::from_millis(500);
 
-/// How long a server on a shared database owns its sessions without a word from it: nobody is to lose them here.
+/// How long a server on a shared database owns its sessions without a word from it: nobody is to
+/// lose them here.
 const LEASE_SECS: u64 = 120;
 
 /// The place of one case. Dropping it ends everything that carries its marker.
@@ -38,7 +41,8 @@ pub(crate) struct Place {
     next_server_armed: bool,
     /// Whether the outage that belongs to a blow against a shim or child is over.
     outage_over: bool,
-    /// What the server keeps everything in, where that is what is struck; otherwise a file of its own.
+    /// What the server keeps everything in, where that is what is struck; otherwise a file of its
+    /// own.
     database: Option<Database>,
 }
 
@@ -112,7 +116,8 @@ impl Place {
             .collect()
     }
 
-    /// The environment of the session's children; they carry the orders for shim and child, and the marker.
+    /// The environment of the session's children; they carry the orders for shim and child, and the
+    /// marker.
     pub(crate) fn session_env(&self) -> Value {
         let armed = matches!(self.case.victim, Victim::Shim | Victim::Child);
         json!({
@@ -164,7 +169,8 @@ impl Place {
         bail!("{method} was never answered: {last:?}\n{}", self.log())
     }
 
-    /// Kills the server while a question waits, and starts the next one with its orders. Once, where the case is about the next one.
+    /// Kills the server while a question waits, and starts the next one with its orders. Once,
+    /// where the case is about the next one.
     pub(crate) async fn a_question_waits(&mut self) -> Result<()> {
         if self.case.victim == Victim::NextServer && !self.next_server_armed {
             self.next_server_armed = true;
@@ -250,7 +256,8 @@ impl Place {
         }
     }
 
-    /// Strikes the database; continues or kills what was frozen, after the outage, whatever the story does meanwhile.
+    /// Strikes the database; continues or kills what was frozen, after the outage, whatever the
+    /// story does meanwhile.
     fn deal_the_blow(&mut self) {
         let (mark, frozen_for) = (self.mark(), self.case.outage.max(SHORT_FREEZE));
         if let Some(database) = &mut self.database {

@@ -18,8 +18,8 @@ pub(crate) enum Victim {
     NextServer,
     Shim,
     Child,
-    /// PostgreSQL, on which the server keeps everything in these cases. The point is one of the server's, which stands still there while its database
-    /// is struck and then goes on without it.
+    /// PostgreSQL, on which the server keeps everything in these cases. The point is one of the
+    /// server's, which stands still there while its database is struck and then goes on without it.
     Database,
 }
 
@@ -49,10 +49,12 @@ pub(crate) enum Warmth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
     Nothing,
-    /// Whoever waits for a decision is woken by its commit. So the answer may leave before the server dies, and the next questions of that chat find
-    /// nobody: a CLI that is refused over MCP goes on and asks the next one at once.
+    /// Whoever waits for a decision is woken by its commit. So the answer may leave before the
+    /// server dies, and the next questions of that chat find nobody: a CLI that is refused over MCP
+    /// goes on and asks the next one at once.
     LaterQuestions,
-    /// A CLI that finds no server when it asks over MCP refuses by itself and goes on, and one that finds none when it starts leaves.
+    /// A CLI that finds no server when it asks over MCP refuses by itself and goes on, and one that
+    /// finds none when it starts leaves.
     Questions,
 }
 
@@ -95,7 +97,8 @@ const fn at(name: &'static str, nth: u32, channels: &'static [Channel]) -> Point
     Point { name, nth, channels, warmth: Warmth::Warm, loss_over_mcp: Loss::Questions }
 }
 
-/// A point at which the first question is known and waits: it is not lost, and those that follow find the server again.
+/// A point at which the first question is known and waits: it is not lost, and those that follow
+/// find the server again.
 const fn waiting(name: &'static str, nth: u32, channels: &'static [Channel]) -> Point {
     Point { loss_over_mcp: Loss::Nothing, ..at(name, nth, channels) }
 }
@@ -115,7 +118,8 @@ const fn parks(name: &'static str, nth: u32) -> Point {
     Point { warmth: Warmth::Parks, ..at(name, nth, CONTROL) }
 }
 
-/// The server's own points, along a chat: its start, what comes out, what is asked, answered and delivered, its end, and the next chat.
+/// The server's own points, along a chat: its start, what comes out, what is asked, answered and
+/// delivered, its end, and the next chat.
 const SERVER: &[Point] = &[
     at("chat.committed", 1, BOTH),
     at("launch.row.committed", 1, BOTH),
@@ -225,7 +229,8 @@ const CHILD: &[Point] = &[
     at("sim.tool.after", 1, BOTH),
 ];
 
-/// Where the server stands when its database is struck: a question on its way into the store, stored, answered, delivered.
+/// Where the server stands when its database is struck: a question on its way into the store,
+/// stored, answered, delivered.
 const DATABASE: &[Point] = &[
     at("store.commit.before", 9, CONTROL),
     waiting("approval.committed", 1, CONTROL),
@@ -256,7 +261,8 @@ pub(crate) fn cases(full: bool) -> Vec<Case> {
                     let Point { name, nth, warmth, loss_over_mcp, .. } = *point;
                     let loss = match channel {
                         Channel::Control => Loss::Nothing,
-                        // The server is there all the time: whoever asks it waits for its database with it.
+                        // The server is there all the time: whoever asks it waits for its database
+                        // with it.
                         Channel::Mcp if victim == Victim::Database => Loss::Nothing,
                         Channel::Mcp => loss_over_mcp,
                     };
@@ -287,7 +293,8 @@ fn blows(victim: Victim, point: &str, channel: Channel, full: bool) -> Vec<(Blow
     let with = |blow: Blow| outages.map(|outage| (blow, outage));
     match (victim, full) {
         (_, false) if point == "shim.killing" => {
-            // Longer than the shim's own patience, which must not run out between stopping somebody and killing him.
+            // Longer than the shim's own patience, which must not run out between stopping somebody
+            // and killing him.
             vec![(Blow::Kill, Duration::ZERO), (Blow::Freeze, Duration::from_secs(11))]
         }
         (_, false) => vec![(Blow::Kill, Duration::ZERO)],

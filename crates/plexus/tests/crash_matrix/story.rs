@@ -1,7 +1,9 @@
-//! The story that every case plays, as a patient caller lives it: whatever is not answered is asked again.
+//! The story that every case plays, as a patient caller lives it: whatever is not answered is asked
+//! again.
 //!
-//! Chat 0 says things and asks three times (allowed, allowed with an edit, denied), chat 1 asks once, chat 2 is cancelled while it stands still, chat 3
-//! shows that the session goes on. Everything that the caller was told is written down for the [oracle](crate::oracle).
+//! Chat 0 says things and asks three times (allowed, allowed with an edit, denied), chat 1 asks
+//! once, chat 2 is cancelled while it stands still, chat 3 shows that the session goes on.
+//! Everything that the caller was told is written down for the [oracle](crate::oracle).
 
 use std::collections::BTreeMap;
 
@@ -137,7 +139,8 @@ async fn create(place: &mut Place, case: &Case) -> Result<String> {
     Ok(created.as_str().context("no id")?.to_owned())
 }
 
-/// Starts a chat. The key makes asking again safe; a run that is being ended may still hold the place.
+/// Starts a chat. The key makes asking again safe; a run that is being ended may still hold the
+/// place.
 async fn start(place: &mut Place, session: &str, chat: u64) -> Result<()> {
     let params = json!({"session_id": session, "prompt": prompt(chat), "idempotency_key": format!("chat-{chat}")});
     let began = Instant::now();
@@ -220,7 +223,8 @@ async fn drive(
     }
 }
 
-/// Answers a question until that is acknowledged, once more to hear the same, and with the opposite to hear what stands.
+/// Answers a question until that is acknowledged, once more to hear the same, and with the opposite
+/// to hear what stands.
 async fn answer(place: &mut Place, told: &mut Told, approval: &Value) -> Result<()> {
     let id = approval["id"].as_str().context("no id")?.to_owned();
     if told.answered.contains_key(&id) {

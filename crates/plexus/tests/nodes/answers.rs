@@ -1,4 +1,5 @@
-//! An approval on one server, its answer on another, readers on all; and calls that only the server with the child can serve.
+//! An approval on one server, its answer on another, readers on all; and calls that only the server
+//! with the child can serve.
 
 use serde_json::{Value, json};
 use testkit::postgres;
@@ -22,7 +23,8 @@ async fn a_question_on_one_server_is_answered_on_another_and_read_on_all_three()
         let seen = cluster.call(2, "loopback.pending", json!({"session_id": session})).await;
         assert_eq!(seen["approvals"][0]["id"], approval["id"]);
         cluster.allow(2, &approval).await;
-        // The same answer again is fine, anywhere; another one is a conflict that names what stands.
+        // The same answer again is fine, anywhere; another one is a conflict that names what
+        // stands.
         cluster.allow(1, &approval).await;
         let other = json!({"approval_id": approval["id"], "approve": false});
         let error = cluster.nodes[0].call("loopback.respond", other).await.unwrap_err();

@@ -13,7 +13,8 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 /// The lease where nobody is meant to lose it: a busy machine may not answer for long.
 pub(crate) const LONG_LEASE: u64 = 120;
 
-/// The lease where somebody is: short, so that a test is over soon, and long enough that a busy machine does not lose it by accident.
+/// The lease where somebody is: short, so that a test is over soon, and long enough that a busy
+/// machine does not lose it by accident.
 pub(crate) const SHORT_LEASE: u64 = 12;
 
 /// Servers on one database, with folders that all of them see.
@@ -64,7 +65,8 @@ impl Cluster {
         started["chat"].as_u64().unwrap()
     }
 
-    /// Waits until the newest chat is as wanted, as one server sees it. What the server refuses meanwhile is asked again.
+    /// Waits until the newest chat is as wanted, as one server sees it. What the server refuses
+    /// meanwhile is asked again.
     pub(crate) async fn wait_for(
         &self,
         node: usize,
@@ -94,7 +96,8 @@ impl Cluster {
         }
     }
 
-    /// Waits for the end of the newest chat, as one server sees it, and returns its status and its events: numbered without gap or repeat.
+    /// Waits for the end of the newest chat, as one server sees it, and returns its status and its
+    /// events: numbered without gap or repeat.
     pub(crate) async fn end(&self, node: usize, session: &str) -> (String, Vec<Value>) {
         let ended = |page: &Value| {
             !["running", "awaiting_permission", "idle"].contains(&page["status"].as_str().unwrap())

@@ -1,4 +1,5 @@
-//! `SIGKILL` of the database, and of the way to it: children run on into their journals, and nothing that somebody was told is lost.
+//! `SIGKILL` of the database, and of the way to it: children run on into their journals, and
+//! nothing that somebody was told is lost.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use testkit::proxy::{Proxy, Weather};
 use crate::cluster::{Cluster, DEADLINE, LONG_LEASE, texts, writes};
 use crate::history::{self, Told};
 
-/// Answers through one server until it says how that went, and returns what it said. An error of the way is no answer.
+/// Answers through one server until it says how that went, and returns what it said. An error of
+/// the way is no answer.
 async fn answer(cluster: &Cluster, node: usize, approval: &str, approve: bool) -> Told {
     testkit::eventually_async("an answer to an answer", DEADLINE, || async {
         let params = json!({"approval_id": approval, "approve": approve});
@@ -88,7 +90,8 @@ async fn connections_that_are_cut_delayed_half_closed_or_unanswered_cost_time_an
         cluster.chat(0, &session, &parallel).await;
         let first = cluster.approval(2, &session).await["id"].as_str().unwrap().to_owned();
         fault(&answerer);
-        // The weather clears while the answer is on its way, or not: whoever answers goes on until it is told how that went.
+        // The weather clears while the answer is on its way, or not: whoever answers goes on until
+        // it is told how that went.
         let (clearing, one) = tokio::join!(
             async {
                 tokio::time::sleep(Duration::from_millis(300)).await;

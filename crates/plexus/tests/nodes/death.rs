@@ -1,4 +1,5 @@
-//! `SIGKILL` of a server: one that comes back in time goes on, one that does not is taken over from, and one that is cut off lets go in time.
+//! `SIGKILL` of a server: one that comes back in time goes on, one that does not is taken over
+//! from, and one that is cut off lets go in time.
 
 use std::time::Duration;
 
@@ -84,7 +85,8 @@ async fn what_a_server_left_open_ends_for_good_when_it_does_not_come_back() {
         !cluster.work().join("asks.txt").exists() && !cluster.work().join("decided.txt").exists()
     );
 
-    // Too late: it finds its runs ended, and reports what their journals still hold instead of appending it.
+    // Too late: it finds its runs ended, and reports what their journals still hold instead of
+    // appending it.
     let ended = cluster.end(1, &talks).await.1.len();
     cluster.nodes[0].start_again().await.unwrap();
     let lost = cluster.nodes[0].data_dir().join("lost").join(format!("{talks}-0/lost.json"));

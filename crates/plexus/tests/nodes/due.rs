@@ -1,4 +1,5 @@
-//! What falls due, an expiry and a step of escalation, happens once and is seen everywhere, also when the server that took the request is dead.
+//! What falls due, an expiry and a step of escalation, happens once and is seen everywhere, also
+//! when the server that took the request is dead.
 
 use serde_json::{Value, json};
 use testkit::postgres;
@@ -6,7 +7,8 @@ use testkit::postgres;
 use crate::cluster::{Cluster, LONG_LEASE, texts, writes};
 use crate::history::{self, Told};
 
-/// When a request that has a deadline is reminded of. There is no second time: less than this is left then.
+/// When a request that has a deadline is reminded of. There is no second time: less than this is
+/// left then.
 const REMIND_SECS: u64 = 8;
 
 /// When such a request is denied.
@@ -28,7 +30,8 @@ fn notices(events: &[Value], words: &str) -> usize {
         .count()
 }
 
-/// Whether a page has an event with this text in it. Events stay, so it does not matter how late a busy machine looks.
+/// Whether a page has an event with this text in it. Events stay, so it does not matter how late a
+/// busy machine looks.
 fn has(words: &'static str) -> impl Fn(&Value) -> bool {
     move |page| {
         page["events"]
@@ -90,7 +93,8 @@ async fn a_deadline_is_kept_once_whichever_servers_are_there() {
                 (1, &json!(false)),
                 "at {reader}"
             );
-            // Two servers find the reminder due in the same moment; one that is late finds the deadline first, and reminds of nothing.
+            // Two servers find the reminder due in the same moment; one that is late finds the
+            // deadline first, and reminds of nothing.
             let reminders = notices(&events, "still waiting for the operator");
             assert!(reminders <= 1, "reminded {reminders} times of one step: {events:#?}");
         }

@@ -1,4 +1,5 @@
-//! Checks what happened to every approval against the promises: a history of (requests, decisions, deliveries), as events, records and files tell it.
+//! Checks what happened to every approval against the promises: a history of (requests, decisions,
+//! deliveries), as events, records and files tell it.
 
 use std::collections::HashMap;
 
@@ -15,7 +16,8 @@ pub(crate) struct Told {
     pub(crate) ok: bool,
 }
 
-/// Reads the history of some sessions at one server and holds it against the promises. `told` is what answerers were told.
+/// Reads the history of some sessions at one server and holds it against the promises. `told` is
+/// what answerers were told.
 pub(crate) async fn check(cluster: &Cluster, node: usize, sessions: &[String], told: &[Told]) {
     let mut decisions: HashMap<String, Value> = HashMap::new();
     for session in sessions {

@@ -1,4 +1,5 @@
-//! Network namespaces as separate hosts: two servers that share nothing but a database, each behind a link of its own that can be taken down.
+//! Network namespaces as separate hosts: two servers that share nothing but a database, each behind
+//! a link of its own that can be taken down.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
@@ -35,7 +36,8 @@ fn ip(arguments: &str) -> Result<(), String> {
 
 impl Host {
     fn new(number: u8) -> Result<Self, String> {
-        // Short, since a link's name may have 15 characters; drawn, since other tests may run at the same time.
+        // Short, since a link's name may have 15 characters; drawn, since other tests may run at
+        // the same time.
         let draw = uuid_bytes();
         let mark = format!("{:02x}{:02x}{:02x}{number}", draw[0], draw[1], draw[2]);
         let (name, link) = (format!("plx{mark}"), format!("plh{mark}"));

@@ -1,4 +1,5 @@
-//! `plexus migrate`: everything that can be read of the SQLite store can be read of the database, the same.
+//! `plexus migrate`: everything that can be read of the SQLite store can be read of the database,
+//! the same.
 
 use std::path::Path;
 use std::process::Output;

@@ -35,7 +35,8 @@ fn doctor(place: &Place) -> Command {
     place.command(&["doctor", "--json"])
 }
 
-/// Something that must be repaired: it is said, with a step that helps, and the exit code tells a script.
+/// Something that must be repaired: it is said, with a step that helps, and the exit code tells a
+/// script.
 #[track_caller]
 fn bad(said: &Said, words: &str, next: &str) {
     assert_eq!((said.verdict.as_str(), said.code), ("bad", Some(1)), "{said:?}");

@@ -30,7 +30,8 @@ impl Place {
         self.folder.path().join("work")
     }
 
-    /// The variables every command gets: this place, a free port, the simulator, nobody's configuration.
+    /// The variables every command gets: this place, a free port, the simulator, nobody's
+    /// configuration.
     pub(crate) fn env(&self) -> Vec<(&'static str, String)> {
         vec![
             ("PLEXUS_DATA_DIR", self.data().display().to_string()),
@@ -114,7 +115,8 @@ pub(crate) fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     testkit::wait::eventually(what, DEADLINE, look)
 }
 
-/// Writes a program. A process of its own does so: a file that another thread's child still has open for writing cannot be run.
+/// Writes a program. A process of its own does so: a file that another thread's child still has
+/// open for writing cannot be run.
 pub(crate) fn executable(path: &Path, script: &str) {
     let line = "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"";
     let status = Command::new("sh")

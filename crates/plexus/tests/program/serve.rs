@@ -299,7 +299,8 @@ async fn live_pieces_of_text_come_over_sse_when_they_are_asked_for() {
     let chat = ChatParams::new(SessionRef::id(session), "sim:\nslowly 1 one two three");
     client.agents().chat_async(&chat).await.unwrap();
 
-    /// Reads a stream until the chat has ended and a word has come so many times; returns the bodies of its messages.
+    /// Reads a stream until the chat has ended and a word has come so many times; returns the
+    /// bodies of its messages.
     async fn bodies(response: &mut reqwest::Response, times: usize) -> Vec<Value> {
         let mut text = String::new();
         // Pieces and events travel apart: on a loaded machine the pieces come last.

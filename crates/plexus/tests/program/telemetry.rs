@@ -1,4 +1,5 @@
-//! OpenTelemetry on request: what a collector is sent, what it is never sent, and what a dead one holds up.
+//! OpenTelemetry on request: what a collector is sent, what it is never sent, and what a dead one
+//! holds up.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -7,7 +7,8 @@ use serde_json::Value;
 /// What is cut short on the page.
 const CUT: char = '…';
 
-/// Texts at least this long that hold no blank are ids, cursors and digests: the page means one of the story by them.
+/// Texts at least this long that hold no blank are ids, cursors and digests: the page means one of
+/// the story by them.
 const NAME_CHARS: usize = 20;
 
 /// What the page's ids, cursors and paths stand for.

@@ -1,5 +1,5 @@
-//! The whole program with the real Codex CLI: a server that is killed while Codex asks, and Codex as
-//! a parent over MCP.
+//! The whole program with the real Codex CLI: a server that is killed while Codex asks, and Codex
+//! as a parent over MCP.
 //!
 //! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is
 //! printed; with `PLEXUS_REQUIRE_REAL_CODEX=1` that is a failure.

@@ -1,4 +1,5 @@
-//! What becomes of an answer: the tool runs, does not run, or runs with other input; and how several questions of one turn come.
+//! What becomes of an answer: the tool runs, does not run, or runs with other input; and how
+//! several questions of one turn come.
 
 use std::path::PathBuf;
 
@@ -98,7 +99,8 @@ pub(crate) async fn parallel_reads_ask_at_the_same_time(cli: PathBuf, way: Way) 
     Ok(())
 }
 
-/// Steps that read three files at once which lie outside of the working directory, and therefore ask.
+/// Steps that read three files at once which lie outside of the working directory, and therefore
+/// ask.
 pub(crate) fn three_reads(site: &Site) -> Result<[Step; 2]> {
     let mut step = Step::default();
     for name in ["one", "two", "three"] {

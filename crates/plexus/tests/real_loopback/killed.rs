@@ -1,4 +1,5 @@
-//! Servers that are killed while a child waits, and come back: nothing is lost, asked again or run twice.
+//! Servers that are killed while a child waits, and come back: nothing is lost, asked again or run
+//! twice.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -26,7 +27,8 @@ fn leaves_a_line() -> [Step; 2] {
     [Step::bash("echo ran >> made"), Step::text("done")]
 }
 
-/// Checks that the one call of [`leaves_a_line`] was asked once, decided once, delivered and run once.
+/// Checks that the one call of [`leaves_a_line`] was asked once, decided once, delivered and run
+/// once.
 async fn ran_once(site: &Site) -> Result<()> {
     let events = site.completed().await?;
     ensure!(site.text_of("made") == "ran\n", "it left {:?}: {events:#?}", site.text_of("made"));
@@ -72,7 +74,8 @@ pub(crate) async fn three_parallel_reads_outlive_a_killed_server(
         let began = Instant::now();
         site.outage().await?;
         if way == MCP && began.elapsed() > COMES_BACK_AFTER {
-            // The machine was too slow for the case. Three clients that find nobody are three errors, and the CLI gives up after those.
+            // The machine was too slow for the case. Three clients that find nobody are three
+            // errors, and the CLI gives up after those.
             continue;
         }
         ensure!(site.pending(3).await? == asked, "they were asked again");
@@ -87,8 +90,9 @@ pub(crate) async fn three_parallel_reads_outlive_a_killed_server(
     bail!("no server came back within {COMES_BACK_AFTER:?}")
 }
 
-/// The server dies after a decision is committed and before its answer leaves. What that leaves behind is made here without luck: the decision
-/// is written into the store of a server that is down.
+/// The server dies after a decision is committed and before its answer leaves. What that leaves
+/// behind is made here without luck: the decision is written into the store of a server that is
+/// down.
 pub(crate) async fn a_decision_that_never_left_is_sent_by_the_next_server(
     cli: PathBuf,
     way: Way,
@@ -165,7 +169,8 @@ pub(crate) async fn a_request_made_while_no_server_runs_is_asked_by_the_next(
     Ok(())
 }
 
-/// Over MCP the CLI cannot even ask: its call is refused by the system, and it does not try again. Nothing runs, and the model is told.
+/// Over MCP the CLI cannot even ask: its call is refused by the system, and it does not try again.
+/// Nothing runs, and the model is told.
 pub(crate) async fn a_request_made_while_no_server_runs_is_refused_and_runs_nothing(
     cli: PathBuf,
 ) -> Result<()> {

@@ -1,8 +1,10 @@
-//! Permission requests of the real Claude Code CLI through a real server, on both channels: answered, refused, edited, several at once; and through
-//! servers that are killed with `SIGKILL` while the child waits.
+//! Permission requests of the real Claude Code CLI through a real server, on both channels:
+//! answered, refused, edited, several at once; and through servers that are killed with `SIGKILL`
+//! while the child waits.
 //!
-//! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is printed. What takes minutes is ignored unless `--ignored` asks for it:
-//! `scripts/slow-suite.sh` does.
+//! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is
+//! printed. What takes minutes is ignored unless `--ignored` asks for it: `scripts/slow-suite.sh`
+//! does.
 
 #[cfg(target_os = "linux")]
 mod answers;

@@ -1,4 +1,5 @@
-//! What takes minutes: waits longer than any limit of the CLI's that we know of, and a minute without a server.
+//! What takes minutes: waits longer than any limit of the CLI's that we know of, and a minute
+//! without a server.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,12 +39,14 @@ pub(crate) async fn a_wait_outlives_a_minute_without_a_server(cli: PathBuf) -> R
 /// Longer than the client rests before it looks for the server, shorter than it rests twice.
 const MISSES_ONCE: Duration = Duration::from_secs(20);
 
-/// The client finds nobody the first time. Any other stream of its own that failed beside this one would be one failure too many.
+/// The client finds nobody the first time. Any other stream of its own that failed beside this one
+/// would be one failure too many.
 pub(crate) async fn a_wait_outlives_a_client_that_found_nobody(cli: PathBuf) -> Result<()> {
     crate::killed::a_wait_outlives_a_killed_server(cli, Way { away: MISSES_ONCE, ..MCP }).await
 }
 
-/// The client gives up after 30 s: nobody needs to answer it any more, and nothing waits for an answer.
+/// The client gives up after 30 s: nobody needs to answer it any more, and nothing waits for an
+/// answer.
 pub(crate) async fn a_minute_without_a_server_is_a_failed_call_and_a_cancelled_request(
     cli: PathBuf,
 ) -> Result<()> {

@@ -1,5 +1,5 @@
-//! What every case begins with: a stand-in for the Messages API, a sandbox for the CLI, and a real server that can be killed and comes back
-//! where it was.
+//! What every case begins with: a stand-in for the Messages API, a sandbox for the CLI, and a real
+//! server that can be killed and comes back where it was.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -24,7 +24,8 @@ pub(crate) struct Way {
     pub(crate) tier: Option<&'static str>,
 }
 
-/// On the control channel nothing happens while the server is away: a short outage is as good as a long one.
+/// On the control channel nothing happens while the server is away: a short outage is as good as a
+/// long one.
 pub(crate) const CONTROL: Way =
     Way { channel: "control", away: Duration::from_secs(2), tier: None };
 
@@ -126,7 +127,8 @@ impl Site {
         self.server.call("loopback.respond", answer).await.map(drop)
     }
 
-    /// Kills the server, leaves the child alone for as long as its channel's outages last, and starts the server again.
+    /// Kills the server, leaves the child alone for as long as its channel's outages last, and
+    /// starts the server again.
     pub(crate) async fn outage(&mut self) -> Result<()> {
         self.server.kill_9()?;
         tokio::time::sleep(self.way.away).await;
@@ -152,7 +154,8 @@ impl Site {
         came_back.await
     }
 
-    /// Waits for the end of the chat, which must have gone well, and returns its events, numbered without gap or repeat.
+    /// Waits for the end of the chat, which must have gone well, and returns its events, numbered
+    /// without gap or repeat.
     pub(crate) async fn completed(&self) -> Result<Vec<Value>> {
         let (status, events) = self.ended().await?;
         ensure!(status == "complete", "the chat is {status}: {events:#?}\n{}", self.server.log());
@@ -176,7 +179,8 @@ impl Site {
         Ok((page["status"].as_str().unwrap_or_default().to_owned(), events))
     }
 
-    /// The decisions on record, oldest first. Every answer has reached the child, and nothing was a breach.
+    /// The decisions on record, oldest first. Every answer has reached the child, and nothing was a
+    /// breach.
     pub(crate) async fn decisions(&self) -> Result<Vec<Value>> {
         let history =
             self.server.call("loopback.history", json!({"session_id": self.session})).await?;

@@ -1,6 +1,8 @@
-//! The whole, with the real Claude Code CLI on both sides: as a parent that supervises over MCP, and as the child it supervises.
+//! The whole, with the real Claude Code CLI on both sides: as a parent that supervises over MCP,
+//! and as the child it supervises.
 //!
-//! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is printed.
+//! Where the CLI or a network namespace cannot be had, every case is ignored and the reason is
+//! printed.
 
 #[cfg(target_os = "linux")]
 mod cases;

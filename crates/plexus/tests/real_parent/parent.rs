@@ -1,6 +1,8 @@
-//! A parent: the real CLI with Plexus as its MCP server, and a model that follows the server's instructions.
+//! A parent: the real CLI with Plexus as its MCP server, and a model that follows the server's
+//! instructions.
 //!
-//! The model is a function of the conversation so far: it finds ids in the results of its own tool uses, as a real one would.
+//! The model is a function of the conversation so far: it finds ids in the results of its own tool
+//! uses, as a real one would.
 
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -19,7 +21,8 @@ const TASK: &str = "Have a child do the task.";
 /// How long a parent may take from its start to its end.
 const PARENT_DEADLINE: Duration = Duration::from_secs(200);
 
-/// How long each call waits. Short of what a client gives up on, and long enough that a slow child costs few turns.
+/// How long each call waits. Short of what a client gives up on, and long enough that a slow child
+/// costs few turns.
 const WAIT_MS: u64 = 50_000;
 
 /// Tool uses after which a parent gives up: a wait that does not wait must not go on for ever.

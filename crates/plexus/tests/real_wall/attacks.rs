@@ -93,7 +93,8 @@ impl Surroundings {
             let tried = attack.script.replace('\'', "'\\''");
             writeln!(
                 script,
-                "timeout {SECONDS_FOR_ONE} bash -c '{tried}' >/dev/null 2>&1 && echo 'attack {number} succeeded'"
+                "timeout {SECONDS_FOR_ONE} bash -c '{tried}' >/dev/null 2>&1 && echo 'attack \
+                 {number} succeeded'"
             )?;
         }
         script.push_str("echo tried\n");

@@ -35,7 +35,8 @@ pub(crate) async fn an_approved_cat_cannot_read_the_operators_token(
 pub(crate) async fn editing_and_git_work(cli: PathBuf, way: Way) -> Result<()> {
     let site = Site::new(cli, way).await?;
     let git = "git init -q . && git config user.email a@b && git config user.name me; \
-               git add -A && git -c user.email=a@b -c user.name=me commit -qm one && git log --oneline";
+               git add -A && git -c user.email=a@b -c user.name=me commit -qm one && git log \
+               --oneline";
     site.chat(&[
         Step::bash("echo made > made && mktemp && python3 -c 'print(6 * 7)'"),
         Step::bash(git),

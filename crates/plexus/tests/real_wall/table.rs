@@ -16,8 +16,8 @@ pub(crate) enum Success {
 }
 
 /// One attack: a script that ends with 0 when it succeeded. What is expected has a letter for each
-/// of [`PROFILES`]: `y` it succeeds, `-` it is refused, `r` it succeeds as root, `m` that depends on
-/// the machine.
+/// of [`PROFILES`]: `y` it succeeds, `-` it is refused, `r` it succeeds as root, `m` that depends
+/// on the machine.
 pub(crate) struct Attack {
     pub(crate) words: &'static str,
     pub(crate) script: &'static str,
@@ -109,7 +109,8 @@ pub(crate) const ATTACKS: &[Attack] = &[
     attack(
         "y--",
         "read it where a directory becomes a link",
-        "mkdir d; (while :; do mv d e; ln -sfn $OUT d; rm -f d; mv e d; done) & for i in $(seq 3000); do cat d/secret 2>/dev/null && { kill %1; exit 0; }; done; kill %1; exit 1",
+        "mkdir d; (while :; do mv d e; ln -sfn $OUT d; rm -f d; mv e d; done) & for i in $(seq \
+         3000); do cat d/secret 2>/dev/null && { kill %1; exit 0; }; done; kill %1; exit 1",
     ),
     attack("y--", "change its mode", "chmod 600 $OUT/secret"),
     attack("y--", "change its times", "touch -m $OUT/secret"),

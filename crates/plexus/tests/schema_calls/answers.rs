@@ -1,4 +1,5 @@
-//! Whether an answer is what the schema of its method says. Knows the words that our schemas use, and fails on any other.
+//! Whether an answer is what the schema of its method says. Knows the words that our schemas use,
+//! and fails on any other.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,5 @@
-//! Parameters from a JSON Schema: ones that it admits, and ones broken in the ways clients break them.
+//! Parameters from a JSON Schema: ones that it admits, and ones broken in the ways clients break
+//! them.
 
 use std::collections::HashMap;
 
@@ -7,7 +8,8 @@ use serde_json::{Map, Value, json};
 /// How deep generated values nest; the schemas refer to themselves nowhere deeper.
 const DEPTH: usize = 6;
 
-/// A small reproducible source of randomness (SplitMix64): the calls must be the same for the same seed on every machine.
+/// A small reproducible source of randomness (SplitMix64): the calls must be the same for the same
+/// seed on every machine.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -232,7 +234,8 @@ fn integer(random: &mut Random, schema: &Value) -> Value {
     }
 }
 
-/// Breaks a value as clients do: a wrong type, one missing, one too many, too large, too deep, not an object at all.
+/// Breaks a value as clients do: a wrong type, one missing, one too many, too large, too deep, not
+/// an object at all.
 fn broken(random: &mut Random, value: Value) -> Value {
     let Value::Object(mut fields) = value else { return value };
     let names: Vec<String> = fields.keys().cloned().collect();
@@ -249,7 +252,8 @@ fn broken(random: &mut Random, value: Value) -> Value {
     if random.one_in(4) {
         fields.remove(&name);
     } else {
-        // A huge wait is refused, a wait of a minute is waited for: neither door should be asked for the second.
+        // A huge wait is refused, a wait of a minute is waited for: neither door should be asked
+        // for the second.
         let value = if name == "wait_ms" { json!(u64::MAX) } else { odd(random) };
         fields.insert(name, value);
     }

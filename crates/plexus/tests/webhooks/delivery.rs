@@ -58,7 +58,8 @@ async fn what_happens_to_an_approval_is_told_once_each() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_that_fails_breaks_off_or_redirects_gets_every_event_in_the_end() {
-    // The second of the two breaks off after it has taken the message: that one comes twice, with one id.
+    // The second of the two breaks off after it has taken the message: that one comes twice, with
+    // one id.
     let receiver = Receiver::new(|n| match n {
         0 => Act::Fail,
         1 => Act::Redirect,

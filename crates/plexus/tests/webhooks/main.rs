@@ -1,4 +1,5 @@
-//! Webhooks, against a real server and receivers of every kind: deaf, slow, rude, dead, and one that answers.
+//! Webhooks, against a real server and receivers of every kind: deaf, slow, rude, dead, and one
+//! that answers.
 //!
 //! [`receiver`] is somebody who listens; [`stage`] a server that tells it.
 #![allow(

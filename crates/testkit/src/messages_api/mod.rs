@@ -1,15 +1,16 @@
 //! A scripted stand-in for the Anthropic Messages API, for the real CLI to talk to.
 //!
-//! It listens on a free loopback port and answers `POST /v1/messages`, as a stream and as one JSON object, and everything else
-//! with something harmless. What it says comes, in this order, from
+//! It listens on a free loopback port and answers `POST /v1/messages`, as a stream and as one JSON
+//! object, and everything else with something harmless. What it says comes, in this order, from
 //!
-//! 1. a responder or a queue that the test has set ([`MessagesApi::respond_with`], [`MessagesApi::enqueue`]),
-//! 2. a script inside the prompt itself (see [`script`]), which needs no state here: it works for many children at once and for
-//!    resumed conversations,
+//! 1. a responder or a queue that the test has set ([`MessagesApi::respond_with`],
+//!    [`MessagesApi::enqueue`]),
+//! 2. a script inside the prompt itself (see [`script`]), which needs no state here: it works for
+//!    many children at once and for resumed conversations,
 //! 3. a plain answer that repeats the beginning of the prompt.
 //!
-//! Side requests of the CLI (titles, summaries: those that offer no tools) get a short text and use up no step. Every request is
-//! kept for assertions.
+//! Side requests of the CLI (titles, summaries: those that offer no tools) get a short text and use
+//! up no step. Every request is kept for assertions.
 //!
 //! - [`script`]: what one answer is made of, and how it is found in a prompt.
 //! - [`request`]: what the CLI sent, and what a test asks about it.
@@ -38,7 +39,8 @@ pub use script::{Failure, PLAN_FILE, Step, ToolUse, prompt};
 
 use crate::wait::within;
 
-/// Decides what to answer to a main request; `None` leaves it to the queue and the script in the prompt.
+/// Decides what to answer to a main request; `None` leaves it to the queue and the script in the
+/// prompt.
 pub type Responder = dyn Fn(&Recorded) -> Option<Step> + Send + Sync;
 
 /// A running stand-in; dropping it closes its port.
@@ -62,7 +64,8 @@ struct Inner {
     requests: Vec<Recorded>,
     queue: VecDeque<Step>,
     responder: Option<Arc<Responder>>,
-    /// How often a failing step of a script was played, for steps that fail only the first few times.
+    /// How often a failing step of a script was played, for steps that fail only the first few
+    /// times.
     failures: HashMap<String, u32>,
 }
 
@@ -116,7 +119,8 @@ impl MessagesApi {
         requests
     }
 
-    /// Returns the results of tools that the CLI has sent back, each once, in the order of their first appearance.
+    /// Returns the results of tools that the CLI has sent back, each once, in the order of their
+    /// first appearance.
     #[must_use]
     pub fn tool_results(&self) -> Vec<ToolResult> {
         let mut found: Vec<ToolResult> = Vec::new();
@@ -160,7 +164,8 @@ impl Drop for MessagesApi {
 
 impl State {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // A test that panicked while it held the lock has failed already; the others should not fail for it.
+        // A test that panicked while it held the lock has failed already; the others should not
+        // fail for it.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -207,7 +212,8 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// Returns a text of the answer that says it is none of the script's; for prompts whose script has ended.
+/// Returns a text of the answer that says it is none of the script's; for prompts whose script has
+/// ended.
 fn script_ended() -> Step {
     Step::text("The script has ended.")
 }

@@ -1,4 +1,5 @@
-//! The HTTP side of the stand-in: records a request, chooses the answer, and sends it in the form that was asked for.
+//! The HTTP side of the stand-in: records a request, chooses the answer, and sends it in the form
+//! that was asked for.
 
 use std::io;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 /// Serves until the task is aborted.
 pub(super) async fn serve(listener: TcpListener, state: Arc<State>) {
     let listener = listener.tap_io(|stream| {
-        // Without this each small event waits 40 ms for its acknowledgement. A socket that is gone already needs no option.
+        // Without this each small event waits 40 ms for its acknowledgement. A socket that is gone
+        // already needs no option.
         let _gone = stream.set_nodelay(true);
     });
     let router = Router::new().fallback(answer).with_state(state);

@@ -1,5 +1,5 @@
-//! Lines of the control channel: questions of the CLI, echoes of our answers, and answers to requests
-//! of our own.
+//! Lines of the control channel: questions of the CLI, echoes of our answers, and answers to
+//! requests of our own.
 
 use claude_code::RawJson;
 use claude_code::control;

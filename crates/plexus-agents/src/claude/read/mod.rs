@@ -117,7 +117,8 @@ impl ClaudeMemory {
     fn system(&mut self, line: &ClaudeStreamJsonEvent, event: &SystemEvent) -> Vec<Step> {
         match event {
             SystemEvent::Init(_) => {
-                // It becomes an argument of a command and part of a path: nothing but a UUID is one.
+                // It becomes an argument of a command and part of a path: nothing but a UUID is
+                // one.
                 let named = |id: &str| match Uuid::try_parse(id) {
                     Ok(_) => Step::Conversation(id.to_owned()),
                     Err(_) => Step::Event(ChatEvent::Error { message: NO_CONVERSATION.to_owned() }),
@@ -173,7 +174,8 @@ impl ClaudeMemory {
                     .into_iter()
                     .collect()
             }
-            // What only a screen would show: it comes many times a turn and says nothing that an event of ours does not.
+            // What only a screen would show: it comes many times a turn and says nothing that an
+            // event of ours does not.
             SystemEvent::SessionStateChanged(_)
             | SystemEvent::Status(_)
             | SystemEvent::ThinkingTokens(_)
@@ -216,8 +218,8 @@ impl ClaudeMemory {
         }
     }
 
-    /// Remembers where in the agent's own conversation the turn stands. What a subagent says stands in another. The id becomes an argument of a
-    /// command one day: nothing but a UUID is one.
+    /// Remembers where in the agent's own conversation the turn stands. What a subagent says stands
+    /// in another. The id becomes an argument of a command one day: nothing but a UUID is one.
     fn note_message(&mut self, line: &ClaudeStreamJsonEvent, message: &AssistantMessage) {
         if message.meta.parent_tool_use_id.is_none()
             && let Some(turn) = &mut self.turn
@@ -230,7 +232,8 @@ impl ClaudeMemory {
     fn result(&mut self, result: &ResultEvent) {
         if let Some(total) = result.total_cost_usd {
             if total < self.cost_total - ROUNDING_USD {
-                // The CLI before it was killed and noted nothing: this one counts from an earlier time, at worst from nothing.
+                // The CLI before it was killed and noted nothing: this one counts from an earlier
+                // time, at worst from nothing.
                 self.cost_before = 0.0;
             }
             self.cost_total = total;
@@ -245,7 +248,8 @@ impl ClaudeMemory {
     }
 }
 
-/// What whoever watches live gets of a partial message. Subagents speak to the main agent, not to the reader.
+/// What whoever watches live gets of a partial message. Subagents speak to the main agent, not to
+/// the reader.
 fn live(event: &StreamEvent) -> Option<Step> {
     if event.parent_tool_use_id.is_some() {
         return None;

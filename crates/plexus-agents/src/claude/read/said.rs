@@ -61,7 +61,8 @@ pub(super) fn user(line: &ClaudeStreamJsonEvent, message: &UserMessage) -> Vec<S
             steps.push(Step::Accepted { tool_use_id: id.as_str().to_owned(), by });
         }
     }
-    // The task of a subagent and the summary of a compaction are for the model, and long; an interruption is for the reader.
+    // The task of a subagent and the summary of a compaction are for the model, and long; an
+    // interruption is for the reader.
     let for_the_model =
         message.meta.parent_tool_use_id.is_some() || message.meta.is_synthetic == Some(true);
     let words = |text: &str| {

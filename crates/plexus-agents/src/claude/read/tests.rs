@@ -1,6 +1,8 @@
-//! Every recorded log of the real CLI, translated: what readers of a chat would see of it, compared with what stands in `tests/data/translated`.
+//! Every recorded log of the real CLI, translated: what readers of a chat would see of it, compared
+//! with what stands in `tests/data/translated`.
 //!
-//! `UPDATE_SNAPSHOTS=1 cargo test -p plexus-agents --lib read` writes the files anew; read the difference before you keep it.
+//! `UPDATE_SNAPSHOTS=1 cargo test -p plexus-agents --lib read` writes the files anew; read the
+//! difference before you keep it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -127,7 +129,8 @@ fn text_and_tool_uses_are_told_once_also_with_partial_messages() {
             }
         }
         assert!(uses.values().all(|count| *count == 1), "{name}: {uses:?}");
-        // What the log itself holds: whole text blocks of the main agent, by the message they belong to.
+        // What the log itself holds: whole text blocks of the main agent, by the message they
+        // belong to.
         let mut expected = Vec::new();
         for line in log.lines() {
             let line: Value = serde_json::from_str(line).unwrap();

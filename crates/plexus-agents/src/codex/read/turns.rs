@@ -35,8 +35,8 @@ impl CodexMemory {
         if told.status == TurnStatus::Interrupted {
             turn.steers.clear();
             if let Some(thread) = &self.thread {
-                // What it started runs on. Most of it is ended now; what has left the session of its
-                // command is ended with the process.
+                // What it started runs on. Most of it is ended now; what has left the session of
+                // its command is ended with the process.
                 turn.cleaning = true;
                 self.spent |= left_running;
                 steps.push(Step::Send(vec![clean(thread)]));

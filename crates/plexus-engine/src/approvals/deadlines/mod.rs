@@ -93,7 +93,8 @@ async fn look(
 /// Logs a failure, and says whether it was one.
 fn noted(record: &ApprovalRecord, result: Result<(), StoreError>) -> bool {
     if let Err(error) = &result {
-        tracing::warn!(approval = %record.id, %error, "what was due could not be done; trying again");
+        tracing::warn!(approval = %record.id, %error, "what was due could not be done; trying \
+            again");
     }
     result.is_err()
 }

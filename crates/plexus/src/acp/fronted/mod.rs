@@ -1,8 +1,8 @@
 //! One session that the editor has open: its turn, its dialogs, and what the editor is shown.
 //!
 //! In reading order: this file holds the state and what is heard; [`turns`] is the life of a
-//! prompt, [`asking`] that of a question, [`below`] what sessions below ask, [`modes`] the session's
-//! options.
+//! prompt, [`asking`] that of a question, [`below`] what sessions below ask, [`modes`] the
+//! session's options.
 
 mod asking;
 mod below;

@@ -1,7 +1,9 @@
-//! `plexus demo`: a tour that needs nothing and ends by itself. The server, the shims and the SIGKILL are real; only the agents are played.
+//! `plexus demo`: a tour that needs nothing and ends by itself. The server, the shims and the
+//! SIGKILL are real; only the agents are played.
 //!
-//! A parent, three children and a grandchild. One call is allowed by a rule, one is edited, one denied, one escalates from the parent to the operator,
-//! and in the middle the server is killed and started again. [`stage`] is where it plays.
+//! A parent, three children and a grandchild. One call is allowed by a rule, one is edited, one
+//! denied, one escalates from the parent to the operator, and in the middle the server is killed
+//! and started again. [`stage`] is where it plays.
 
 mod stage;
 

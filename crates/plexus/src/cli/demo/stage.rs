@@ -1,4 +1,5 @@
-//! Where the tour plays: a folder of its own with a real server in it, which can be killed and started again, and of which nothing stays.
+//! Where the tour plays: a folder of its own with a real server in it, which can be killed and
+//! started again, and of which nothing stays.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::DirBuilderExt;
@@ -101,7 +102,8 @@ impl Stage {
         Ok(())
     }
 
-    /// Counts the agents that run, by looking at their processes rather than asking the server. Linux only; elsewhere none is seen.
+    /// Counts the agents that run, by looking at their processes rather than asking the server.
+    /// Linux only; elsewhere none is seen.
     pub(super) fn agents(&self) -> usize {
         let mark = self.data().display().to_string();
         let Ok(processes) = std::fs::read_dir("/proc") else { return 0 };

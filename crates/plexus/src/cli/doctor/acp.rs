@@ -49,7 +49,8 @@ async fn look_at(agent: AcpAgent) -> Finding {
         _ if tested.is_some_and(|tested| tested != label) => Finding::odd(
             WHAT,
             words,
-            "what is promised of it was found with that version; install it, or look for a newer Plexus",
+            "what is promised of it was found with that version; install it, or look for a newer \
+             Plexus",
         ),
         _ => Finding::good(WHAT, words),
     }

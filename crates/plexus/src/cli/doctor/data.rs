@@ -1,4 +1,5 @@
-//! The data directory: who may read it, what it holds, how much room is left, and whether the clock agrees with it.
+//! The data directory: who may read it, what it holds, how much room is left, and whether the clock
+//! agrees with it.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -106,7 +107,8 @@ pub(super) async fn look_at_store(dir: &Path, server_runs: bool) -> Finding {
             return Finding::bad(
                 WHAT,
                 format!("could not {error}"),
-                "it does not answer: give it a moment, then end that process and start the server again; agents go on running",
+                "it does not answer: give it a moment, then end that process and start the server \
+                 again; agents go on running",
             );
         }
         Err(error) => {
@@ -153,7 +155,8 @@ pub(super) fn look_at_disk(data_dir: &Path) -> Finding {
     }
 }
 
-/// Deadlines count by the clock. One that was set back keeps every waiting approval open for longer than it should.
+/// Deadlines count by the clock. One that was set back keeps every waiting approval open for longer
+/// than it should.
 pub(super) fn look_at_clock(dir: &Path) -> Finding {
     const WHAT: &str = "clock";
     let newest = ["plexus.db", "plexus.db-wal", "server.json", TOKEN_FILE]
@@ -180,7 +183,8 @@ fn existing(path: &Path) -> &Path {
     path.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/"))
 }
 
-/// Writes a file and removes it: permissions alone do not tell of a file system that is read-only or full.
+/// Writes a file and removes it: permissions alone do not tell of a file system that is read-only
+/// or full.
 fn try_to_write(dir: &Path) -> std::io::Result<()> {
     let path = dir.join(format!(".plexus-doctor-{}", EventId::generate()));
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;

@@ -1,8 +1,10 @@
 //! `plexus doctor`: looks at everything that usually goes wrong, and says the next step.
 //!
-//! In reading order: this file is the command and what a finding is; [`agent`] looks at the agent and the tools it needs, [`acp`] at agents of the Agent Client Protocol, [`data`] at the data
-//! directory, its store, its disk and the clock, [`nodes`] at the servers that share the store, [`server`] at the server, its port and where it may work, [`wall`] at what
-//! this machine can enforce around a program.
+//! In reading order: this file is the command and what a finding is; [`agent`] looks at the agent
+//! and the tools it needs, [`acp`] at agents of the Agent Client Protocol, [`data`] at the data
+//! directory, its store, its disk and the clock, [`nodes`] at the servers that share the store,
+//! [`server`] at the server, its port and where it may work, [`wall`] at what this machine can
+//! enforce around a program.
 
 mod acp;
 mod agent;

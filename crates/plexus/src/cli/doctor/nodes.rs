@@ -41,7 +41,8 @@ pub(super) async fn look(dir: &Path, server_runs: bool) -> Vec<Finding> {
     seen.collect()
 }
 
-/// A database that several servers share can be looked at beside them. Its password is in no finding.
+/// A database that several servers share can be looked at beside them. Its password is in no
+/// finding.
 pub(super) async fn look_at_database(url: &StoreUrl) -> Finding {
     const WHAT: &str = "store";
     let seen = async {
@@ -76,10 +77,15 @@ pub(super) fn look_at_lost(dir: &Path) -> Option<Finding> {
         Finding::odd(
             "lost",
             format!(
-                "{} runs ended without this server; {lines} lines that they had still said are in no chat",
+                "{} runs ended without this server; {lines} lines that they had still said are in \
+                 no chat",
                 lost.len()
             ),
-            format!("their journals are in {}; remove them when you have seen them", dir.join("lost").display()),
+            format!(
+                "their journals are in {}; remove them when you have seen \
+                them",
+                dir.join("lost").display()
+            ),
         )
     })
 }

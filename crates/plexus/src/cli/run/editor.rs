@@ -44,7 +44,8 @@ impl Scratch {
     }
 
     fn create(path: PathBuf, text: &str) -> std::io::Result<Self> {
-        // Its name cannot be guessed and it must not exist, so nobody else can have put a link there.
+        // Its name cannot be guessed and it must not exist, so nobody else can have put a link
+        // there.
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let scratch = Self { path };
         file.write_all(text.as_bytes())?;

@@ -1,4 +1,5 @@
-//! Reads lines from the terminal, and can stop reading: a question may be answered elsewhere, and an editor wants the keyboard for itself.
+//! Reads lines from the terminal, and can stop reading: a question may be answered elsewhere, and
+//! an editor wants the keyboard for itself.
 
 use std::io::{IsTerminal, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,5 +1,5 @@
-//! Live pieces of text beside the events that bring the same text whole. The two travel apart, so either may be ahead of the other; each word is
-//! shown once.
+//! Live pieces of text beside the events that bring the same text whole. The two travel apart, so
+//! either may be ahead of the other; each word is shown once.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 pub(crate) struct Live {
     /// Shown by pieces; its event has not come yet.
     ahead: String,
-    /// Shown by pieces of the message before: its event is still to come, or it never will, because the message was begun anew.
+    /// Shown by pieces of the message before: its event is still to come, or it never will, because
+    /// the message was begun anew.
     before: String,
     /// Shown by an event; its pieces may still come.
     owed: String,

@@ -1,8 +1,11 @@
-//! `plexus run "PROMPT"`: the main job for a person. Finds or starts a server, creates a session in the current directory, shows what happens, asks
-//! about each tool call, and ends with the outcome, the cost and how to go on.
+//! `plexus run "PROMPT"`: the main job for a person. Finds or starts a server, creates a session in
+//! the current directory, shows what happens, asks about each tool call, and ends with the outcome,
+//! the cost and how to go on.
 //!
-//! In reading order: this file starts the chat; [`supervise`] is the loop that shows and asks; [`view`] prints events, [`live`] keeps live pieces of text apart from what comes whole; [`question`] is the dialogue
-//! about one call; [`keyboard`] reads lines and can stop reading; [`editor`] opens `$EDITOR`, [`pager`] `$PAGER`.
+//! In reading order: this file starts the chat; [`supervise`] is the loop that shows and asks;
+//! [`view`] prints events, [`live`] keeps live pieces of text apart from what comes whole;
+//! [`question`] is the dialogue about one call; [`keyboard`] reads lines and can stop reading;
+//! [`editor`] opens `$EDITOR`, [`pager`] `$PAGER`.
 
 mod editor;
 mod keyboard;
@@ -117,7 +120,8 @@ fn prompt_of(arguments: &Run) -> Result<String> {
     Ok(text)
 }
 
-/// An agent reads everything below its directory unasked: that must not be the tokens of this server.
+/// An agent reads everything below its directory unasked: that must not be the tokens of this
+/// server.
 pub(crate) fn refuse_our_own_data(here: &Path, data_dir: &Path) -> Result<()> {
     let (data, here) = (real_path(data_dir), real_path(here));
     if data.starts_with(&here) {

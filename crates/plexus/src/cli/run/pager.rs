@@ -10,7 +10,8 @@ use tokio::io::AsyncWriteExt;
 /// The pager when `PAGER` names none.
 const USUAL_PAGER: &str = "less";
 
-/// What `less` is told: leave at once when everything fits on the screen, let colours through and nothing else, and leave the text standing.
+/// What `less` is told: leave at once when everything fits on the screen, let colours through and
+/// nothing else, and leave the text standing.
 const LESS_FLAGS: &str = "-FRX";
 
 /// Shows lines that are already safe to show, and waits until the person has seen enough.
@@ -47,7 +48,8 @@ pub(super) async fn show(lines: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Takes out our own colours, for a pager that may not know them. What came from an agent has no escapes left.
+/// Takes out our own colours, for a pager that may not know them. What came from an agent has no
+/// escapes left.
 fn without_colours(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let first = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,5 @@
-//! The dialogue about one call: what is asked, and what an answer means. Pure, so that a table can test it.
+//! The dialogue about one call: what is asked, and what an answer means. Pure, so that a table can
+//! test it.
 
 use plexus_client::wire::{
     Answers, Approval, Object, Question as UserQuestion, QuestionPart, Remember, RespondParams,

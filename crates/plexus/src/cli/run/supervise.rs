@@ -1,4 +1,5 @@
-//! The loop that shows a chat and asks about its tool calls. Every cause of work is one arm: an event, a typed line, a signal.
+//! The loop that shows a chat and asks about its tool calls. Every cause of work is one arm: an
+//! event, a typed line, a signal.
 
 use std::collections::VecDeque;
 
@@ -126,7 +127,8 @@ impl Supervision {
                     self.view.line("")?;
                     let name = self.name();
                     self.view.remark(&format!(
-                        "left; it goes on: `plexus attach {name}`, `plexus pending`, `plexus review`"
+                        "left; it goes on: `plexus attach {name}`, `plexus pending`, `plexus \
+                         review`"
                     ))?;
                     return Ok(exit::OK);
                 }
@@ -199,7 +201,8 @@ impl Supervision {
             Asks::Here => self.waiting.push_back((approval, session)),
             Asks::Elsewhere => {
                 let words = format!(
-                    "  waits for an answer: `plexus approve {approval}`, `plexus deny {approval} --reason …`, `plexus dashboard`, or a rule"
+                    "  waits for an answer: `plexus approve {approval}`, `plexus deny {approval} \
+                     --reason …`, `plexus dashboard`, or a rule"
                 );
                 self.view.remark(&words)?;
             }
@@ -224,7 +227,8 @@ impl Supervision {
     async fn ask_next(&mut self) -> Result<()> {
         while self.open.is_none() {
             let Some((id, session)) = self.waiting.pop_front() else { return Ok(()) };
-            // The record has what the event has not: the digest that binds the answer, and rules that would fit.
+            // The record has what the event has not: the digest that binds the answer, and rules
+            // that would fit.
             let pending = self.client.pending(Some(session)).await.map_err(failed)?;
             let Some(approval) = pending.into_iter().find(|approval| approval.id == id) else {
                 continue;
@@ -346,7 +350,8 @@ impl Supervision {
         };
         self.view.line("")?;
         self.view.remark(words)?;
-        // In a task of its own: a server that is slow to answer must not keep the next Ctrl-C waiting.
+        // In a task of its own: a server that is slow to answer must not keep the next Ctrl-C
+        // waiting.
         let client = self.client.clone();
         let params = CancelParams {
             reason: Some(reason.to_owned()),

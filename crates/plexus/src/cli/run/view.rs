@@ -52,7 +52,8 @@ pub(in crate::cli) struct View {
     screen: Screen,
     form: Form,
     live: Live,
-    /// Whether the end of a chat is an event like others; whoever watches one chat says it in other words.
+    /// Whether the end of a chat is an event like others; whoever watches one chat says it in other
+    /// words.
     tells_ends: bool,
     /// Whether the cursor is at the start of a line.
     at_start: bool,
