@@ -105,6 +105,8 @@ export type Approval = {
   input: JsonObject;
   /** The digest of that input: hand it back with the answer. */
   input_digest: string;
+  /** True while the agent has no process, which a decision starts again. Absent otherwise. */
+  parked?: boolean;
   /** Whether `loopback.preview` can try it over a copy: a shell command of a session with a wall. */
   preview?: boolean;
   /** What the agent asks its user, when the call is a question. */
@@ -2127,6 +2129,8 @@ export type Session = {
   name: string;
   /** The session that created it. */
   parent?: SessionId | null;
+  /** True while its agent has no process, which a decision starts again. Absent otherwise. */
+  parked?: boolean;
   /** What running chats have set aside, when a budget limits them. */
   reserved?: Reserved | null;
   /** What it and everything below it have spent. */
@@ -2239,6 +2243,8 @@ export type Standing = DecidedApproval | SpentAlready | Stream | string | string
 export type StopParams = {
   /** Whether the children end first (false: they go on, and the next server picks them up). */
   children?: boolean | null;
+  /** Whether children that wait for a decision are parked first, where that is safe (false). */
+  park?: boolean | null;
 };
 
 /** A result of `stop`. */

@@ -109,6 +109,8 @@ class Approval(TypedDict):
     """The tool's input."""
     input_digest: str
     """The digest of that input: hand it back with the answer."""
+    parked: NotRequired[bool]
+    """True while the agent has no process, which a decision starts again. Absent otherwise."""
     preview: NotRequired[bool]
     """Whether `loopback.preview` can try it over a copy: a shell command of a session with a
     wall."""
@@ -1297,6 +1299,8 @@ class KnownThingSession(TypedDict):
     """Its name."""
     parent: NotRequired[SessionId | None]
     """The session that created it."""
+    parked: NotRequired[bool]
+    """True while its agent has no process, which a decision starts again. Absent otherwise."""
     reserved: NotRequired[Reserved | None]
     """What running chats have set aside, when a budget limits them."""
     spent: Spent
@@ -2405,6 +2409,8 @@ class Session(TypedDict):
     """Its name."""
     parent: NotRequired[SessionId | None]
     """The session that created it."""
+    parked: NotRequired[bool]
+    """True while its agent has no process, which a decision starts again. Absent otherwise."""
     reserved: NotRequired[Reserved | None]
     """What running chats have set aside, when a budget limits them."""
     spent: Spent
@@ -2505,6 +2511,8 @@ class StopParams(TypedDict):
     """Parameters of `stop`."""
     children: NotRequired[bool | None]
     """Whether the children end first (false: they go on, and the next server picks them up)."""
+    park: NotRequired[bool | None]
+    """Whether children that wait for a decision are parked first, where that is safe (false)."""
 
 
 class Stopping(TypedDict):
