@@ -129,7 +129,12 @@ fn bad_values(root: &Value, schema: &Value, path: &str, wrap: &dyn Fn(Value) -> 
         all.push(bad(json!([])));
     }
     if let Some(most) = schema["maxItems"].as_u64() {
-        all.push(bad(json!(vec![NOBODY; most as usize + 1])));
+        // Good ones, so that only their number is wrong.
+        let item = match meant(root, &schema["items"])["type"].as_str() {
+            Some("object") => json!({"mime_type": "image/png", "data": "AA=="}),
+            _ => json!(NOBODY),
+        };
+        all.push(bad(json!(vec![item; most as usize + 1])));
     }
     if let Some(items) = schema.get("items") {
         let each = |value: Value| wrap(json!([value]));
