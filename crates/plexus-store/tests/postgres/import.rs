@@ -8,18 +8,16 @@ use std::time::Duration;
 
 use plexus_core::{Caller, RuleId, ServerId};
 use plexus_store::{
-    AddSpend, AuditLine, Change, Cursor, DecideApproval, EndChat, EndRun, Ending, JsonText,
-    NewEvent, NewRule, OpenApproval, OutboxEntry, Owner, PostgresOptions, PostgresStore, Priority,
-    RegisterServer, RuleDecision, RuleScope, SetCursor, Spend, SqliteOptions, SqliteStore, Store,
-    Token, TokenHash, UnixMillis,
+    AddSpend, AuditLine, Change, CreateSession, Cursor, DecideApproval, EndChat, EndRun, Ending,
+    JsonText, NewEvent, NewRule, OpenApproval, OutboxEntry, Owner, PostgresOptions, PostgresStore,
+    Priority, PromptImage, RegisterServer, RuleDecision, RuleScope, SetCursor, Spend,
+    SqliteOptions, SqliteStore, StartChat, Store, Token, TokenHash, UnixMillis,
 };
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::fixture::{
-    allow, append, database, decision, new_run, one, question, session_with_chat,
-};
+use crate::fixture::{allow, append, database, decision, new_run, one, question};
 
 /// Tables whose rows belong to the engine and not to its users.
 const OWN: [&str; 1] = ["store_meta"];
@@ -103,7 +101,12 @@ async fn fill(dir: &Path) -> anyhow::Result<()> {
         lease: Duration::from_secs(60),
     };
     one(&store, Change::RegisterServer(register)).await?;
-    let id = session_with_chat(&store, "it's \\ a name").await?;
+    let session = CreateSession::new("it's \\ a name", None);
+    let id = session.id;
+    let image = PromptImage::new("image/png", "AA==");
+    let start = StartChat { images: vec![image], ..StartChat::new(id, "go") };
+    let begun = vec![Change::CreateSession(session), Change::StartChat(start)];
+    store.commit(begun, Priority::Normal).await?;
     let run = one(&store, Change::CreateRun(new_run(id))).await?.run().expect("a run");
     one(&store, append(id, 0..3)).await?;
     let open = OpenApproval {
