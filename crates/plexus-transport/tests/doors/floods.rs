@@ -42,6 +42,13 @@ async fn raw(server: &Server, request: &str) -> TcpStream {
     stream
 }
 
+/// Reads what comes first.
+async fn some(stream: &mut TcpStream) -> String {
+    let mut answer = [0; 1_024];
+    let count = soon("an answer", stream.read(&mut answer)).await.unwrap();
+    String::from_utf8_lossy(&answer[..count]).into_owned()
+}
+
 /// Reads up to the end of the connection.
 async fn whole(stream: &mut TcpStream) -> String {
     let mut answer = Vec::new();
@@ -134,23 +141,21 @@ async fn a_call_over_the_share_is_refused_before_its_body_comes() {
     let desk = Arc::<Desk>::default();
     let limits = Limits { calls_per_caller: 2, body_timeout: NEVER, ..Limits::default() };
     let server = Server::with(&desk, limits).await;
-    let promised = "content-length: 100\r\n";
+    let promised = "content-length: 100\r\nexpect: 100-continue\r\n";
     let mut open = Vec::new();
     for path in ["/rpc", "/mcp"] {
-        open.push(raw(&server, &header(&server, &format!("POST {path}"), PARENT, promised)).await);
+        let mut stream =
+            raw(&server, &header(&server, &format!("POST {path}"), PARENT, promised)).await;
+        // The body is asked for once the call is admitted, so it has its place from here on.
+        let asked = some(&mut stream).await;
+        assert!(asked.contains(" 100 "), "{asked}");
+        open.push(stream);
     }
     for path in ["/rpc", "/mcp"] {
-        // The two above are admitted once their headers are read, which may be a moment later.
-        let refused = loop {
-            let request = header(&server, &format!("POST {path}"), PARENT, "content-length: 2\r\n");
-            let mut stream = raw(&server, &format!("{request}{{}}")).await;
-            let mut status = [0; 1_024];
-            let count = soon("an answer", stream.read(&mut status)).await.unwrap();
-            let answer = String::from_utf8_lossy(&status[..count]).into_owned();
-            if answer.contains(" 503 ") {
-                break answer;
-            }
-        };
+        let request = header(&server, &format!("POST {path}"), PARENT, "content-length: 2\r\n");
+        let mut stream = raw(&server, &format!("{request}{{}}")).await;
+        let refused = some(&mut stream).await;
+        assert!(refused.contains(" 503 "), "{refused}");
         assert!(refused.contains("limits.calls_per_caller"), "{refused}");
     }
     the_operator_is_served(&server).await;
