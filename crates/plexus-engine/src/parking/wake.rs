@@ -126,7 +126,7 @@ impl Starter {
         let (driver, call, id) = (Arc::clone(driver), record.tool_use_id.clone(), record.id);
         let path = facts.transcript.clone();
         let mark = move || {
-            // What follows the parked part begins with the mark: without a result behind it, the
+            // What follows the parked part begins with the mark: without a result after it, the
             // call is open.
             let is_settled = |behind: &str| {
                 !behind.is_empty() && driver.woken_call(&call, behind) == WokenCall::Settled
