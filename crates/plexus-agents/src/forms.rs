@@ -1,13 +1,13 @@
 //! Forms that an agent or an MCP server wants its user to fill in, and their answers.
 //!
 //! The input of the approval has `message` and `requested_schema`; answers travel in the input of
-//! the allow, as `content`. A field `NAME_custom` beside a choice `NAME` is where claude-agent-acp
-//! reads an answer in own words.
+//! the allow, as `content`. claude-agent-acp reads a free-text answer to the choice `NAME` from the
+//! field `NAME_custom`.
 
 use plexus_wire::{Answers, Question, QuestionChoice, QuestionPart};
 use serde_json::{Map, Value, json};
 
-/// The end of the name of a field for own words.
+/// The suffix of a field's name for free text.
 const OWN_WORDS: &str = "_custom";
 
 /// Reads a form as a question.
@@ -79,7 +79,7 @@ pub(crate) fn answers(input: &Value) -> Option<Answers> {
     Some(answers)
 }
 
-/// What a field that is true or false is answered with.
+/// The answers to a field that is true or false.
 const YES_NO: [&str; 2] = ["yes", "no"];
 
 fn words(value: &Value) -> String {
@@ -90,12 +90,13 @@ fn words(value: &Value) -> String {
     }
 }
 
-/// Whether a field takes own words beside a choice.
+/// Whether a field holds free text for a choice.
 fn is_own_words(fields: &Map<String, Value>, name: &str) -> bool {
     name.strip_suffix(OWN_WORDS).is_some_and(|asked| fields.contains_key(asked))
 }
 
-/// One field of a form; `None` when its value is neither a text, a number, yes or no, nor a choice.
+/// Reads one field of a form; `None` when its value is neither a text, a number, yes or no, nor a
+/// choice.
 fn part(name: &str, field: &Value, message: &str, own_words: bool) -> Option<QuestionPart> {
     let options = options(field);
     match field["type"].as_str()? {
@@ -119,7 +120,7 @@ fn part(name: &str, field: &Value, message: &str, own_words: bool) -> Option<Que
     })
 }
 
-/// What may be chosen in a field.
+/// Returns the choices of a field.
 fn options(field: &Value) -> Vec<QuestionChoice> {
     let choice = |label: &str, about: &Value| QuestionChoice {
         label: label.to_owned(),

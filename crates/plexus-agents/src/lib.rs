@@ -1,10 +1,10 @@
-//! What is particular to each kind of agent, one folder each, behind
+//! The drivers: what is particular to each kind of agent, one folder each. Each implements
 //! [`Driver`](plexus_engine::driver::Driver).
 //!
 //! - [`claude`]: Claude Code.
 //! - [`codex`]: the driver of Codex.
 //! - [`acp`]: the driver of every agent of the Agent Client Protocol.
-//! - `forms`: what an agent or an MCP server wants its user to fill in.
+//! - `forms`: forms that an agent or an MCP server wants its user to fill in.
 
 pub mod acp;
 pub mod claude;

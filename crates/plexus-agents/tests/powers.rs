@@ -1,5 +1,5 @@
-//! The powers that each agent claims, held to the tables of `docs/agents.md`. What a power is worth
-//! is tried with the real agents; the documents name those tests.
+//! The powers that each agent claims must match the tables of `docs/agents.md`. Tests with the real
+//! agents try each power; the documents name those tests.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use plexus_agents::acp::{Homes, Profile};
@@ -50,7 +50,7 @@ fn each_agent_claims_the_powers_of_the_table() {
                 assert_eq!(powers[power], row[column], "{power} of {agent}");
             }
         }
-        // A power that the table does not have is one that nobody looked at.
+        // A power that is missing in the table was never reviewed.
         let known = table.as_object().unwrap().len() - 1;
         let parking = usize::from(powers.get("park").is_some());
         assert_eq!(powers.as_object().unwrap().len(), known + parking, "{agent}: {powers}");

@@ -1,8 +1,8 @@
 //! How an agent is started: its arguments, its environment, its home directory, and the first lines
-//! that it reads. Pure, so that a test can read every line of it.
+//! that it reads. Pure, so that tests can check every line.
 //!
 //! `initialize` and the request that opens the session are written at once: the agent answers them
-//! in order, and the second may carry a token, which is kept nowhere else.
+//! in order, and the second may carry a token, which is stored nowhere else.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -29,7 +29,8 @@ pub(super) fn plan(
     launch: &Launch<'_>,
 ) -> Result<Plan, LaunchError> {
     refuse_what_it_cannot_do(profile, launch)?;
-    // Within a wall no session shares its home with another, which would obey what it left there.
+    // Within a wall each session has its own home: an agent would obey settings that another left
+    // there.
     let own = launch.own_home.unwrap_or(&homes.own);
     let homes = &Homes { own: own.to_owned(), user: homes.user.clone() };
     let home_text = text(own)?;
@@ -145,8 +146,8 @@ fn open(
     })
 }
 
-/// Refuses what a session asks for and the agent cannot be told. Nothing of it may be left out
-/// silently: each of these is a limit, or a right, that somebody counts on.
+/// Refuses settings of a session that the agent cannot be given. None may be dropped silently: each
+/// is a limit, or a right, that somebody counts on.
 fn refuse_what_it_cannot_do(profile: &Profile, launch: &Launch<'_>) -> Result<(), LaunchError> {
     let config = launch.config;
     let guarded = config.env.keys().find(|name| is_guarded(profile, name));
@@ -194,20 +195,20 @@ fn cannot(profile: &Profile, what: &str) -> LaunchError {
 
 /// The MCP servers of a run, as the request that opens its session names them.
 struct Servers {
-    /// Whether what they carry goes as variables, which the agent puts in its place: it would show
-    /// the request in the arguments of a process.
+    /// Whether values are passed as environment variables, which the agent substitutes: such an
+    /// agent shows the request in the arguments of a process.
     as_variables: bool,
     variables: Vec<(OsString, OsString)>,
 }
 
 impl Servers {
-    /// This server itself.
+    /// Describes this server itself.
     fn hub(&mut self, door: &McpDoor) -> Value {
         let server = mcp_server(&door.url, &door.token);
         self.http(HUB_SERVER, &server.url, Some(&server.headers))
     }
 
-    /// A server that the session was given. A program has no type.
+    /// Describes a server that the session was given. A stdio server has no `type`.
     fn given(&mut self, name: &str, server: &AgentMcpServer) -> Value {
         match server {
             AgentMcpServer::Stdio { command, args, env } => {
@@ -224,13 +225,13 @@ impl Servers {
         json!({"type": "http", "name": name, "url": url, "headers": self.pairs(headers)})
     }
 
-    /// Names with values, as the protocol lists them.
+    /// Lists names with values, in the protocol's form.
     fn pairs(&mut self, map: Option<&BTreeMap<String, String>>) -> Vec<Value> {
         let pairs = map.into_iter().flatten();
         pairs.map(|(name, value)| json!({"name": name, "value": self.carried(value)})).collect()
     }
 
-    /// A value that may be a secret.
+    /// Returns a value that may be a secret, or the variable that carries it.
     fn carried(&mut self, value: &str) -> String {
         if !self.as_variables {
             return value.to_owned();
@@ -241,7 +242,7 @@ impl Servers {
     }
 }
 
-/// TOML as JSON; a profile has nothing that JSON cannot say.
+/// Converts TOML to JSON; a profile holds nothing that JSON cannot express.
 fn as_json(table: &toml::Table) -> Value {
     serde_json::to_value(table).unwrap_or_default()
 }
@@ -447,7 +448,8 @@ mod tests {
             ]);
             assert_eq!(lines(plan)[1]["params"]["mcpServers"], expected);
         }
-        // It would show them in the arguments of Claude Code, which puts variables in their place.
+        // claude_acp would show secrets in the arguments of Claude Code, which substitutes
+        // variables.
         let token = SecretToken::new("plx_secret".to_owned());
         let hub_door = Some(McpDoor { url: "http://here".to_owned(), token });
         let launch = Launch { hub_door, ..launch(&config, Conversation::New) };

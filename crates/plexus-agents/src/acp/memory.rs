@@ -1,4 +1,4 @@
-//! What must be known of earlier lines of a run.
+//! The state that a run keeps from earlier lines.
 
 use std::collections::BTreeMap;
 
@@ -8,11 +8,11 @@ use plexus_wire::{Json, Usage};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// How many calls are remembered whose end was not told. Some agents never tell the end of a call
-/// that was denied; of these the oldest are forgotten.
+/// How many calls are remembered without a reported end. Some agents never report the end of a
+/// denied call; the oldest of these are forgotten.
 const MAX_CALLS: usize = 1_024;
 
-/// What must be known of earlier lines.
+/// The state that a run keeps from earlier lines.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct AcpMemory {
     /// How far the handshake has come.
@@ -23,13 +23,13 @@ pub struct AcpMemory {
     pub(super) model: Option<String>,
     /// The mode in which the session is.
     pub(super) mode: Option<String>,
-    /// How many questions and calls there were: agents use their ids again.
+    /// Counts questions and calls: agents reuse their ids.
     pub(super) count: u64,
     /// Questions that the agent may still wait for.
     pub(super) questions: BTreeMap<String, Question>,
-    /// Calls whose end was not told.
+    /// Calls whose end was not reported.
     pub(super) calls: BTreeMap<String, Call>,
-    /// A text that goes on.
+    /// A text that is still being streamed.
     pub(super) speech: Option<Speech>,
     /// The turn that runs, if one does.
     pub(super) turn: Option<Turn>,
@@ -50,7 +50,7 @@ pub(super) enum Handshake {
     Greeted,
     /// The session is open, and its model is being set.
     SetsModel,
-    /// The session is open, and its history is being told.
+    /// The session is open, and its history is being replayed.
     Replays,
     /// The agent can take a prompt.
     Done,
@@ -72,14 +72,14 @@ pub(super) struct Question {
     /// Whether it is a form for the user, which has no options.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_form: bool,
-    /// What is to be asked once the input is whole; `None` when it was asked.
+    /// The question to ask once the input is complete; `None` when it was asked.
     pub(super) held: Option<HeldBack>,
 }
 
-/// A question whose input is not whole yet.
+/// A question whose input is not complete yet.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct HeldBack {
-    /// What the request itself has of the input.
+    /// The part of the input that the request itself has.
     pub(super) input: Option<Json>,
     /// Its title.
     pub(super) title: Option<String>,
@@ -94,17 +94,17 @@ pub(super) struct Call {
     pub(super) tool: Option<String>,
     /// What kind of thing it does, in the agent's word.
     pub(super) kind: Option<ToolKind>,
-    /// The last input that was told.
+    /// The last input that was reported.
     pub(super) input: Option<Json>,
-    /// Whether the agent has said that it goes on with the call, by when the input is whole.
+    /// Whether the agent has reported the call as in progress; its input is complete by then.
     pub(super) in_progress: bool,
-    /// Whether the reader of the chat was told of it.
+    /// Whether the chat has an event for it.
     pub(super) is_told: bool,
     /// The newest question about it.
     pub(super) question: Option<String>,
 }
 
-/// A text of the model that goes on.
+/// A text of the model that is still being streamed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Speech {
     /// Whether it is said or thought.
@@ -130,7 +130,7 @@ pub(super) enum Voice {
 pub(super) struct Turn {
     /// The prompt, which is also the id of the request.
     pub(super) prompt: Option<Uuid>,
-    /// Whether the agent has said anything since it has the prompt.
+    /// Whether the agent has said anything after it received the prompt.
     pub(super) is_heard: bool,
     /// How it ended, once it has.
     pub(super) outcome: Option<Result<(), String>>,
@@ -139,13 +139,13 @@ pub(super) struct Turn {
 }
 
 impl AcpMemory {
-    /// A number that no call and no question had before.
+    /// Returns a number that no earlier call or question had.
     pub(super) fn next_number(&mut self) -> u64 {
         self.count += 1;
         self.count
     }
 
-    /// Keeps the number of calls within its bound: the oldest goes.
+    /// Drops the oldest calls until their number is within its bound.
     pub(super) fn forget_old_calls(&mut self) {
         while self.calls.len() > MAX_CALLS {
             let oldest = self.calls.iter().min_by_key(|(_, call)| call.number);
@@ -166,7 +166,7 @@ impl Memory for AcpMemory {
         self.cost_before = self.cost_total;
         self.turn = None;
         self.speech = None;
-        // The end of a call may be told after that of its turn: whether it was asked for is kept.
+        // A call may end after its turn, so whether it was asked about is kept.
         self.calls.retain(|_, call| call.question.is_some());
         for call in self.calls.values_mut() {
             call.input = None;

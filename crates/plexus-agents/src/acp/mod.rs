@@ -6,7 +6,7 @@
 //! - [`read`]: what its lines mean.
 //! - [`write`]: what we say to it.
 //! - [`target`]: what a call of one of its tools acts on.
-//! - [`memory`]: what must be known of earlier lines.
+//! - [`memory`]: the state kept from earlier lines.
 
 mod launch;
 mod memory;
@@ -35,7 +35,7 @@ pub use self::memory::AcpMemory;
 pub use self::profile::Profile;
 use self::profile::{DenyWay, ModelWay, ResumeWay, Runs, TokensPlace};
 
-/// How much of what a program prints as its version is shown.
+/// How many characters of a program's version output are shown.
 const MAX_VERSION_CHARS: usize = 64;
 
 /// The driver of one agent of the Agent Client Protocol.
@@ -50,8 +50,8 @@ pub struct Acp {
 pub struct Homes {
     /// The home directory that is made for the agent, if its profile wants one.
     pub own: PathBuf,
-    /// The home directory of the server's user, whose login the agent has. A session cannot name
-    /// another: what lies there decides which programs the agent loads.
+    /// The home directory of the server's user, whose login the agent uses. A session cannot name
+    /// another: the files there decide which programs the agent loads.
     pub user: PathBuf,
 }
 
@@ -62,7 +62,7 @@ impl Acp {
         Self { profile, homes }
     }
 
-    /// What is particular to the agent.
+    /// Returns what is particular to the agent.
     #[must_use]
     pub fn profile(&self) -> &Profile {
         &self.profile
@@ -112,7 +112,7 @@ impl Driver for Acp {
             VersionAnswer::Said(Ok(said)) => {
                 said.trim().lines().next().unwrap_or("of an unknown version").to_owned()
             }
-            // Nobody knows whether an agent that an operator added tells its version at all.
+            // An agent that an operator added may not print its version at all.
             VersionAnswer::Said(Err(VersionError::Silent)) if profile.version.is_none() => {
                 "of an unknown version".to_owned()
             }
@@ -153,7 +153,7 @@ impl Driver for Acp {
         self.profile.absent.iter().map(PathBuf::from).collect()
     }
 
-    /// What it writes besides the session's directories must be known: either it has a home
+    /// Everything it writes outside the session's directories must be known: either it has a home
     /// directory of ours, or it is an agent whose files are known.
     fn wall(&self) -> Option<WallNeeds> {
         match (self.profile.runs, &self.profile.home) {

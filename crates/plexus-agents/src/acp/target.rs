@@ -1,4 +1,4 @@
-//! What a call of a tool would act on, read by the names of its arguments that the profile has.
+//! What a call of a tool would act on, read from the arguments that the profile names.
 
 use plexus_wire::{FileChange, FileEdit, ShellLanguage, ToolCall, ToolTarget};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::profile::{Acts, ToolProfile};
 
 impl ToolProfile {
-    /// Says what a call acts on.
+    /// Returns what a call acts on.
     pub fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall {
         let known = match self.target(input) {
             Ok(target) => ToolCall::new(tool_name, target).doubted(self.unknown_argument(input)),
@@ -38,7 +38,7 @@ impl ToolProfile {
         })
     }
 
-    /// A directory, which is the working directory when the call names none.
+    /// Returns a directory; `None` is the working directory.
     fn tree(&self, input: &Value) -> Result<Option<String>, String> {
         match self.path.as_deref().map(|name| &input[name]) {
             None | Some(Value::Null) => Ok(None),
@@ -64,7 +64,7 @@ impl ToolProfile {
         Ok(vec![FileChange { path, edit }])
     }
 
-    /// An argument that nobody knows may change what the call acts on.
+    /// Finds an argument that the profile does not name. It may change what the call acts on.
     fn unknown_argument(&self, input: &Value) -> Option<String> {
         let own = [
             &self.command,
@@ -96,7 +96,7 @@ fn text(input: &Value, name: Option<&str>) -> Result<String, String> {
     text.ok_or_else(|| format!("the call has no text `{name}`"))
 }
 
-/// The changes of files in the content that an agent shows, which hold both whole files.
+/// Reads the file changes in the content that an agent shows, which holds both whole files.
 fn shown_changes(input: &Value) -> Result<Vec<FileChange>, String> {
     let parts = input["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     let diffs = parts.iter().enumerate().filter(|(_, part)| part["type"] == "diff");

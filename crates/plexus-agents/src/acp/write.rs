@@ -15,12 +15,11 @@ pub(super) const OPEN: &str = "plexus-open";
 pub(super) const MODEL: &str = "plexus-model";
 pub(super) const REPLAYED: &str = "plexus-replayed";
 
-/// The code of an error that denies a call. It is one of those that the protocol leaves to its
-/// users.
+/// The code of an error that denies a call, from the range that JSON-RPC leaves to implementations.
 const DENIED: i64 = -32000;
 
-/// Writes what we want to say. An answer to a question that the agent does not wait for is no line
-/// at all: after its turn an allow would run what nobody waits for.
+/// Writes what we want to say. An answer to a closed question produces no line: after its turn, an
+/// allow would run a call that nobody waits for.
 pub(super) fn lines(profile: &Profile, memory: &AcpMemory, say: &Say<'_>) -> Vec<OutLine> {
     match say {
         Say::Prompt { id, text, images } => {
@@ -42,7 +41,7 @@ pub(super) fn lines(profile: &Profile, memory: &AcpMemory, say: &Say<'_>) -> Vec
     }
 }
 
-/// The answer that every agent takes for the end of a cancelled question.
+/// Returns the answer that every agent takes for the end of a cancelled question.
 pub(super) fn cancelled(question: &Question) -> OutLine {
     let answer = match question.is_form {
         true => ClientAnswer::Other(json!({"action": "cancel"})),
@@ -51,7 +50,7 @@ pub(super) fn cancelled(question: &Question) -> OutLine {
     out(&ClientLine::answer(question.id.clone(), answer))
 }
 
-/// Refuses a request, so that the agent does not wait. Of a question it is a denial.
+/// Refuses a request, so that the agent does not wait. To a question, this is a denial.
 pub(super) fn refusal(id: &RequestId, why: &str) -> OutLine {
     out(&ClientLine::refuse(id.clone(), why))
 }
@@ -67,7 +66,8 @@ pub(super) fn set_model(session: &str, option: &str, model: &str) -> OutLine {
     out(&ClientLine::request(MODEL, request))
 }
 
-/// Asks for nothing: the answer, an error in every agent, comes after what it has to tell.
+/// Sends a request of no effect. Every agent answers it with an error, after the history that it
+/// replays.
 pub(super) fn barrier() -> OutLine {
     let request =
         ClientRequest::Other { method: "_plexus/replayed".to_owned(), params: Some(json!({})) };
@@ -79,8 +79,8 @@ pub(super) fn out(line: &ClientLine) -> OutLine {
 }
 
 fn prompt(session: &str, id: &str, text: &str, images: &[PromptImage]) -> OutLine {
-    // A prompt that begins with a slash may be a command of the agent, which never reaches the
-    // model and asks nobody.
+    // A prompt that begins with a slash may run a command of the agent, without the model and
+    // without a question.
     let text = match text.starts_with('/') {
         true => format!("Prompt: {text}"),
         false => text.to_owned(),
@@ -94,7 +94,8 @@ fn prompt(session: &str, id: &str, text: &str, images: &[PromptImage]) -> OutLin
     out(&ClientLine::request(id, request))
 }
 
-/// The option is chosen by its kind: one that outlives its question is never chosen.
+/// Answers a question. The option is chosen by its kind: one that also allows later calls is never
+/// chosen.
 fn answer(profile: &Profile, question: &Question, answer: &PermitAnswer) -> OutLine {
     let selected = |option: &str| {
         ClientAnswer::Permission(PermissionAnswer::Selected { option_id: option.to_owned() })

@@ -1,7 +1,7 @@
 //! What is particular to one agent of the Agent Client Protocol, as data.
 //!
 //! The profiles of known agents are files in `agents/`, compiled in. An operator adds others to
-//! `plexus.toml` in the same form. What the fields are for in each agent is in `docs/agents.md`.
+//! `plexus.toml` in the same form. `docs/agents.md` says why each agent sets which fields.
 
 mod tool;
 
@@ -35,26 +35,26 @@ pub struct Profile {
     #[serde(default)]
     pub install: Option<String>,
     /// The arguments that make it speak the protocol. `{home}` is its own home directory,
-    /// `{session}` the directory of its session's runs, which goes when the session is deleted.
+    /// `{session}` the directory of its session's runs, which is deleted with the session.
     #[serde(default)]
     pub args: Vec<String>,
-    /// What it asks about. Only what somebody has checked may be said here.
+    /// The calls that it asks about. Only a claim that somebody has checked belongs here.
     #[serde(default)]
     pub asks_for: AsksFor,
     /// Tools that run without a question and change nothing.
     #[serde(default)]
     pub never_asks: Vec<String>,
-    /// How the output of a completed call begins that did not run.
+    /// How the output of a completed call begins if the call did not run.
     #[serde(default)]
     pub did_not_run: Vec<String>,
     /// The modes in which it asks as `asks_for` says. A session opens in the first. Without any,
     /// the mode in which it opened is the one that it must stay in.
     #[serde(default)]
     pub modes: Vec<String>,
-    /// How a message of the agent begins that tells of another mode.
+    /// How a message of the agent begins that reports a change of mode.
     #[serde(default)]
     pub mode_text: Option<String>,
-    /// Where the whole input of a call is.
+    /// Where the complete input of a call is.
     #[serde(default)]
     pub input: InputPlace,
     /// Where the name of a tool is.
@@ -63,7 +63,7 @@ pub struct Profile {
     /// How a call is denied.
     #[serde(default)]
     pub deny: DenyWay,
-    /// How it goes on with an ended conversation.
+    /// How it continues an ended conversation.
     #[serde(default)]
     pub resume: ResumeWay,
     /// When the history of a loaded conversation comes.
@@ -72,14 +72,14 @@ pub struct Profile {
     /// Whether it copies conversations.
     #[serde(default)]
     pub fork: bool,
-    /// Whether it has no tools at all, so that there is nothing to keep from it.
+    /// Whether it has no tools at all, so that none has to be disallowed.
     #[serde(default)]
     pub without_tools: bool,
     /// Whether it uses the MCP servers that a client names, and asks about their tools.
     #[serde(default)]
     pub mcp: bool,
-    /// Whether it shows those servers in the arguments of a process, and puts variables of its
-    /// environment in their place (`${NAME}`).
+    /// Whether it shows those servers in the arguments of a process, and substitutes variables of
+    /// its environment (`${NAME}`) in them.
     #[serde(default)]
     pub mcp_variables: bool,
     /// Whether it asks its user with forms, where a client takes them.
@@ -88,13 +88,13 @@ pub struct Profile {
     /// Whether it takes images in prompts. It must say so itself too.
     #[serde(default)]
     pub images: bool,
-    /// Whether it takes more directories than the working directory.
+    /// Whether it takes directories in addition to the working directory.
     #[serde(default)]
     pub add_dirs: bool,
     /// How it is told the model.
     #[serde(default)]
     pub model: ModelWay,
-    /// How it is told what its session adds to its instructions; not by an option.
+    /// How it is told the system prompt of its session; an option cannot carry it.
     #[serde(default)]
     pub system_prompt: ModelWay,
     /// Where the tokens of a turn are.
@@ -106,29 +106,29 @@ pub struct Profile {
     /// The variables that it inherits from the server, by name.
     #[serde(default)]
     pub inherits: Vec<String>,
-    /// Variables that no session may set, by name; a `*` at the end stands for any rest.
+    /// Variables that no session may set, by name; a `*` at the end matches any suffix.
     #[serde(default)]
     pub guarded_env: Vec<String>,
     /// Variables that it has whatever its session says. `{home}` is its own home directory.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// Paths that the working directory may not have, because the agent would run what lies there
-    /// without a question.
+    /// Paths that must not exist in the working directory, because the agent would run them without
+    /// a question.
     #[serde(default)]
     pub absent: Vec<String>,
     /// What the request that opens a session carries as `_meta`.
     #[serde(default)]
     pub session_meta: Option<toml::Table>,
-    /// The home directory that is made for it; without, it has that of the server.
+    /// The home directory that is made for it; without one, it has the server's.
     #[serde(default)]
     pub home: Option<HomeProfile>,
-    /// The hosts that it reaches unasked within a wall: those of its models.
+    /// The hosts that it reaches within a wall without asking: those of its models.
     #[serde(default)]
     pub hosts: Vec<String>,
-    /// Whether it serves itself on a port, which the landlock tier of a wall lets nobody do.
+    /// Whether it listens on a port of its own, which the landlock tier of a wall forbids.
     #[serde(default)]
     pub listens: bool,
-    /// The agent that it runs behind the protocol, whose files and variables it has.
+    /// The agent that it wraps in the protocol, whose files and variables it has.
     #[serde(default)]
     pub runs: Option<Runs>,
     /// What its tools act on, by their names.
@@ -136,15 +136,15 @@ pub struct Profile {
     pub tools: BTreeMap<String, ToolProfile>,
 }
 
-/// The home directory of an agent: what a person's own settings say does not count.
+/// The home directory of an agent, which keeps a person's own settings out.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HomeProfile {
     /// Files of the person's own home that are linked into it, where they exist: logins.
     #[serde(default)]
     pub links: Vec<String>,
-    /// Directories of it that must hold nothing, because the agent would run what lies there
-    /// without a question.
+    /// Directories of it that must be empty, because the agent would run their files without a
+    /// question.
     #[serde(default)]
     pub empty: Vec<String>,
     /// Files that are written before each start.
@@ -164,8 +164,7 @@ pub struct HomeFileProfile {
     /// Its content as JSON.
     #[serde(default)]
     pub json: Option<toml::Table>,
-    /// Values that are taken from the person's own file at the same place, by their paths with
-    /// dots.
+    /// Values that are copied from the same file in the person's home, as dotted paths.
     #[serde(default)]
     pub keep: Vec<String>,
 }
@@ -178,7 +177,7 @@ pub enum Runs {
     ClaudeCode,
 }
 
-/// Where the whole input of a call is.
+/// Where the complete input of a call is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputPlace {
@@ -217,14 +216,14 @@ pub enum DenyWay {
     Error,
 }
 
-/// How an agent goes on with an ended conversation.
+/// How an agent continues an ended conversation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResumeWay {
     /// It does not.
     #[default]
     None,
-    /// By `session/load`, which tells its history.
+    /// By `session/load`, which replays its history.
     Load,
     /// By `session/resume`, which does not.
     Resume,
@@ -251,7 +250,7 @@ pub enum ModelWay {
     Option,
     /// By this variable.
     Env(String),
-    /// By this argument, which the model follows.
+    /// By this argument, followed by the model.
     Args(String),
 }
 

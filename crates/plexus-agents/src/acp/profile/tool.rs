@@ -11,7 +11,7 @@ pub struct ToolProfile {
     /// The argument with the command.
     #[serde(default)]
     pub command: Option<String>,
-    /// Arguments with the directory of the command, the first that is there.
+    /// Arguments with the directory of the command; the first that is present counts.
     #[serde(default)]
     pub cwd: Vec<String>,
     /// The argument with the path.
@@ -35,10 +35,10 @@ pub struct ToolProfile {
     /// The argument with the address.
     #[serde(default)]
     pub url: Option<String>,
-    /// Arguments that change nothing about what it acts on. Any other is a doubt.
+    /// Arguments that change nothing about what it acts on. Any other makes the target doubtful.
     #[serde(default)]
     pub harmless: Vec<String>,
-    /// Why what is known of a call never tells everything.
+    /// Why the arguments of a call never tell the whole target.
     #[serde(default)]
     pub doubt: Option<String>,
 }

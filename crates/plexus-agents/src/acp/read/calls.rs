@@ -1,5 +1,5 @@
-//! Calls of tools: what is known of one is merged from every line about it, and one that ran must
-//! have been asked for.
+//! Calls of tools: every line about a call is merged into what is known of it. A call that ran must
+//! have been asked about.
 
 use acp_lines::ToolStatus;
 use acp_lines::event::tool::ToolCall;
@@ -13,8 +13,8 @@ use crate::acp::memory::Call;
 use crate::acp::profile::NamePlace;
 
 impl Reading<'_> {
-    /// A call begins. What was known of an earlier one of the same id says nothing about it, unless
-    /// somebody is still asked about that.
+    /// Notes that a call begins. It drops the state of an earlier call with the same id, unless a
+    /// question about that one is still open.
     pub(super) fn call_begins(&mut self, told: &ToolCall) {
         let id = told.tool_call_id.as_str();
         let is_asked = self.memory.questions.values().any(|question| question.call == id);
@@ -24,7 +24,8 @@ impl Reading<'_> {
         self.call_goes_on(told);
     }
 
-    /// Something is told of a call. Of one that was asked for first, this may be the first line.
+    /// Notes a report about a call. It may be the first line about a call that was asked about
+    /// before.
     pub(super) fn call_goes_on(&mut self, told: &ToolCall) {
         let id = told.tool_call_id.as_str().to_owned();
         self.flush();
@@ -48,7 +49,7 @@ impl Reading<'_> {
         let before = self.memory.calls.get(id).and_then(|call| call.input.clone());
         self.note(id, told);
         if let Some(call) = self.memory.calls.get_mut(id) {
-            // The request's own input is merged when it is asked.
+            // The request's own input is merged when the question is asked.
             call.input = before;
             call.question = Some(key.to_owned());
         }
@@ -91,7 +92,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The name of a call's tool, or at least what kind of thing it does.
+    /// Returns the name of a call's tool, or at least its kind.
     pub(super) fn name_of(&self, id: &str) -> String {
         let call = self.memory.calls.get(id);
         let kind = call.and_then(|call| call.kind).map(|kind| kind.as_str().to_owned());
@@ -113,7 +114,7 @@ impl Reading<'_> {
             && !self.profile.never_asks.contains(&tool);
         if ran && must_ask {
             let what = format!("{tool}, call {id}");
-            // That it ran says that its question is settled.
+            // A call that ran has its question settled.
             call.question.as_ref().map(|key| self.memory.questions.remove(key));
             self.steps.push(Step::Ran { request_id: call.question, what });
         }
@@ -128,7 +129,7 @@ impl Reading<'_> {
     }
 }
 
-/// What a tool brought: its text, or what the agent has of it.
+/// Returns the output of a tool: its text, or else the raw output that the agent sent.
 fn output(told: &ToolCall) -> JsonText {
     let raw = told.raw_output.as_ref().map(as_json);
     if let Some(raw) = &raw

@@ -24,7 +24,7 @@ impl Reading<'_> {
             }
             (write::MODEL, Handshake::SetsModel) => self.model_set(&answer.outcome),
             (write::REPLAYED, Handshake::Replays) => self.ready(),
-            // What follows a failure is of no interest.
+            // Answers after a failure are ignored.
             (_, Handshake::Failed) => {}
             (_, Handshake::Done) if self.memory.turn.as_ref().is_some_and(is_prompt) => {
                 self.turn_ended(&answer.outcome);
@@ -46,7 +46,7 @@ impl Reading<'_> {
             (Outcome::Error(error), _) => {
                 self.fail(format!("it refused to begin: {}", words(error)))
             }
-            // Those of a prompt would be lost.
+            // The images of a prompt would be lost.
             (_, Some(PROTOCOL_VERSION)) if self.profile.images && !takes_images => self.fail(
                 "its profile says that it takes images, and it says that it does not".to_owned(),
             ),

@@ -1,4 +1,5 @@
-//! What the lines of an agent mean. Pure: the same lines give the same steps, also from the middle.
+//! What the lines of an agent mean. Pure: the same lines and memory give the same steps, so reading
+//! can resume anywhere.
 //!
 //! - this file: the kinds of line, and what is refused;
 //! - [`handshake`]: the answers to our own requests;
@@ -31,13 +32,13 @@ use super::memory::{AcpMemory, Handshake};
 use super::profile::Profile;
 use super::write;
 
-/// The tool that a form for the user is asked as.
+/// The tool name under which a form for the user is asked.
 pub(super) const FORM: &str = "elicitation";
 
-/// The request that asks with one.
+/// The request that carries a form.
 const FORM_METHOD: &str = "elicitation/create";
 
-/// An amount of money that is smaller than this is a matter of rounding.
+/// A smaller difference between amounts of money is rounding.
 const ROUNDING_USD: f64 = 1e-9;
 
 /// Reads one line.
@@ -51,8 +52,8 @@ pub(super) fn line(profile: &Profile, memory: &mut AcpMemory, line: &LineContent
     reading.steps
 }
 
-/// A line that cannot be read. What is no JSON at all is no question; in anything else one may
-/// hide.
+/// Handles a line that cannot be read. A line that is no JSON cannot hold a question; any other
+/// might.
 fn unreadable(line: &LineContent, why: String) -> Step {
     let bytes = match line {
         LineContent::Whole(bytes) => bytes,
@@ -64,7 +65,7 @@ fn unreadable(line: &LineContent, why: String) -> Step {
     }
 }
 
-/// One line that is being read, and what came of it so far.
+/// One line that is being read, and the steps that follow from it so far.
 struct Reading<'a> {
     profile: &'a Profile,
     memory: &'a mut AcpMemory,
@@ -89,8 +90,8 @@ impl Reading<'_> {
                 self.refuse(id, "a question about a session that is not this one");
             }
             AgentRequest::Permission(asked) => self.asked(id, asked),
-            // OpenCode asks for it after each change, though nobody offered it, and has written the
-            // file itself.
+            // OpenCode asks to write a file after each change, though nobody offered it, and has
+            // already written the file itself.
             AgentRequest::FileSystem { method, .. } => {
                 let why = format!("{method} is not served here");
                 self.steps.push(Step::Send(vec![write::refusal(id, &why)]));
@@ -106,7 +107,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Refuses what nobody is asked about.
+    /// Refuses a request that nobody is asked about.
     fn refuse(&mut self, id: &RequestId, what: &str) {
         self.flush();
         self.steps.push(Step::Refused {
@@ -131,7 +132,7 @@ impl Reading<'_> {
     }
 
     fn update(&mut self, line: &AgentLine, update: &SessionUpdate) {
-        // A mode counts from the first line on, and so does what a conversation has cost.
+        // Modes and costs count from the first line on, also during the handshake.
         match update {
             SessionUpdate::CurrentMode(mode) => return self.mode_told(&mode.current_mode_id),
             SessionUpdate::ConfigOptions(options) => return self.options_told(options),
@@ -139,7 +140,7 @@ impl Reading<'_> {
             _ => {}
         }
         if self.memory.handshake != Handshake::Done {
-            // What is told before the agent is ready is the history of its session.
+            // Updates before the agent is ready replay the history of its session.
             return;
         }
         if let Some(turn) = &mut self.memory.turn {
@@ -157,7 +158,7 @@ impl Reading<'_> {
             SessionUpdate::Notice(_) => self.passthrough(line, "notice"),
             SessionUpdate::Compaction(_) => self.passthrough(line, "compaction"),
             SessionUpdate::Unknown { kind, .. } => self.passthrough(line, kind.as_str()),
-            // What a screen shows, and the prompt, which is in the chat already.
+            // Display state, and the prompt, which is in the chat already.
             SessionUpdate::UserMessageChunk(_)
             | SessionUpdate::AvailableCommands(_)
             | SessionUpdate::SessionInfo(_)
@@ -167,7 +168,8 @@ impl Reading<'_> {
         }
     }
 
-    /// The agent counts on through the conversation, at worst from the start of its process.
+    /// Notes the conversation's cost. The agent's total runs through the conversation, or at worst
+    /// restarts with its process.
     fn cost(&mut self, usage: &UsageUpdate) {
         let Some(cost) = usage.cost.as_ref().filter(|cost| cost.currency == "USD") else { return };
         if !self.profile.cost {
@@ -183,12 +185,12 @@ impl Reading<'_> {
     fn is_ours(&self, line: &AgentLine) -> bool {
         match (&line.session_id, &self.memory.session) {
             (Some(told), Some(ours)) => told.as_str() == ours,
-            // The session's id is known once it is open; a question cannot come before.
+            // The session's id is known once it is open; no question comes earlier.
             _ => true,
         }
     }
 
-    /// Keeps what has no translation, whole.
+    /// Keeps a line that has no translation, unchanged.
     fn passthrough(&mut self, line: &AgentLine, event_type: &str) {
         self.flush();
         let data = as_json(line.raw_json()).into();
@@ -197,8 +199,7 @@ impl Reading<'_> {
     }
 }
 
-/// Keeps JSON of the agent as it was written. What would be read as something else than it says is
-/// kept as a string.
+/// Keeps JSON of the agent as it was written. Text that our parser refuses is kept as a string.
 fn as_json(raw: &RawJson) -> JsonText {
     JsonText::parse(raw.get()).unwrap_or_else(|_| JsonText::from(Value::from(raw.get())))
 }

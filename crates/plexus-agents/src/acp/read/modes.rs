@@ -1,5 +1,5 @@
-//! The mode of a session: what the agent may do without a question. We never move it; that it moved
-//! to one in which less is asked is a breach.
+//! The mode of a session: what the agent may do without a question. We never change it. A change to
+//! a mode in which the agent asks less is a breach.
 
 use acp_lines::event::answer::ConfigOption;
 use acp_lines::event::update::ConfigOptions;
@@ -8,7 +8,7 @@ use plexus_engine::driver::Step;
 use super::Reading;
 
 impl Reading<'_> {
-    /// The agent says in which mode its session is now.
+    /// Notes the mode that the agent reports for its session.
     pub(super) fn mode_told(&mut self, mode: &str) {
         let stays = match (self.profile.modes.is_empty(), &self.memory.mode) {
             (false, _) => self.profile.modes.iter().any(|known| known == mode),
@@ -24,7 +24,7 @@ impl Reading<'_> {
         self.memory.mode = Some(mode.to_owned());
     }
 
-    /// The agent says what its session's options are now; the mode is one of them.
+    /// Notes the options that the agent reports for its session; the mode is one of them.
     pub(super) fn options_told(&mut self, options: &ConfigOptions) {
         let is_mode = |option: &&ConfigOption| option.category.as_deref() == Some("mode");
         let mode = options.config_options.iter().find(is_mode).and_then(ConfigOption::value);

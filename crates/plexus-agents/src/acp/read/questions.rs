@@ -1,5 +1,5 @@
-//! Requests for permission. One is asked once the input of its call is whole, and is closed when
-//! the call or the turn is over.
+//! Requests for permission. A request is asked once the input of its call is complete, and is
+//! closed when the call or the turn is over.
 
 use acp_lines::event::request::PermissionRequest;
 use acp_lines::event::tool::ToolCall;
@@ -18,7 +18,7 @@ use crate::forms;
 /// How many questions may be open. Agents ask one at a time, or one for each call of a message.
 const MAX_OPEN: usize = 64;
 
-/// What a question says whose agent sends no arguments of the call.
+/// The description of a question when the agent sends no arguments of the call.
 const ONLY_SHOWN: &str = "the agent sends no arguments: what it shows of the call is all there is";
 
 impl Reading<'_> {
@@ -28,7 +28,7 @@ impl Reading<'_> {
         let twin = self.memory.questions.iter().find(|(_, open)| open.id == *id);
         let (allow, why) = match (option(OptionKind::AllowOnce), twin) {
             _ if !is_live => (None, "a permission outside of a turn"),
-            // An answer could not be told apart: both are denied.
+            // Answers to the two could not be told apart, so both are denied.
             (_, Some(_)) => (None, "two permissions under one id"),
             _ if self.memory.questions.len() >= MAX_OPEN => (None, "too many permissions at once"),
             (None, None) => (None, "a permission that cannot be given for once"),
@@ -55,7 +55,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Asks what the agent wants to know of its user.
+    /// Asks the user to fill in a form of the agent.
     pub(super) fn form(&mut self, id: &RequestId, params: &RawJson) {
         let params = params.to_value().unwrap_or_default();
         let is_live = self.memory.handshake == Handshake::Done && self.memory.turn.is_some();
@@ -90,7 +90,7 @@ impl Reading<'_> {
         })));
     }
 
-    /// Asks what was held back about a call, if its input is whole now.
+    /// Asks the questions held back about a call, if its input is complete now.
     pub(super) fn ask_about(&mut self, call_id: &str) {
         let Some(call) = self.memory.calls.get(call_id) else { return };
         if self.profile.input == InputPlace::Update && !call.in_progress {
@@ -136,7 +136,7 @@ impl Reading<'_> {
         })));
     }
 
-    /// Tells the reader of the chat of a call, once.
+    /// Writes the event of a call, once.
     pub(super) fn tell_use(&mut self, call_id: &str, input: &Json) {
         self.flush();
         let tool_name = self.name_of(call_id);
@@ -151,7 +151,7 @@ impl Reading<'_> {
         }));
     }
 
-    /// The agent no longer wants an answer.
+    /// Closes a question that the agent has withdrawn.
     pub(super) fn withdrawn(&mut self, id: &RequestId) {
         let found = self.memory.questions.iter().find(|(_, open)| open.id == *id);
         let key = found.map(|(key, _)| key.clone());
@@ -165,19 +165,20 @@ impl Reading<'_> {
         self.steps.push(Step::Withdrawn { request_id: key });
     }
 
-    /// A call is over, and so are the questions about it.
+    /// Settles the questions about a call that is over.
     pub(super) fn settle(&mut self, call_id: &str) {
         let about = self.memory.questions.extract_if(.., |_, asked| asked.call == call_id);
         let settled: Vec<_> = about.map(|(request_id, _)| Step::Settled { request_id }).collect();
         self.steps.extend(settled);
     }
 
-    /// The turn is over. What was not answered is nobody's any more, and an allow that comes now
-    /// must not reach the agent.
+    /// Closes all questions because the turn is over. An allow that comes now must not reach the
+    /// agent.
     pub(super) fn close_questions(&mut self, is_cancelled: bool) {
         for (request_id, question) in std::mem::take(&mut self.memory.questions) {
             if question.held.is_some() {
-                // Nobody was asked; the agent may still wait.
+                // This question was held back, so no approval exists; the agent may still wait for
+                // an answer.
                 self.steps.push(Step::Send(vec![write::cancelled(&question)]));
             } else if is_cancelled {
                 self.steps.push(Step::Withdrawn { request_id });
@@ -188,8 +189,8 @@ impl Reading<'_> {
     }
 }
 
-/// The whole input: what was told of the call, and what the request says beside it. A word that
-/// both have and that differs is shown twice.
+/// Merges the input reported for the call with that of the request. Where they differ, the
+/// request's value is added under `of_the_request`.
 fn merged(told: Option<&Json>, asked: Option<&Json>) -> Json {
     let (told, asked) = match (told, asked) {
         (Some(told), Some(asked)) => (told, asked),
@@ -199,7 +200,7 @@ fn merged(told: Option<&Json>, asked: Option<&Json>) -> Json {
     };
     let (mut input, asked) = match (told.to_value(), asked.to_value()) {
         (Value::Object(told), Value::Object(asked)) => (told, asked),
-        // What is no object cannot be asked about, and is refused.
+        // An input that is not an object is refused when it is asked.
         (Value::Object(_), _) => return asked.clone(),
         _ => return told.clone(),
     };
@@ -217,7 +218,7 @@ fn merged(told: Option<&Json>, asked: Option<&Json>) -> Json {
     Json::from(input)
 }
 
-/// What an agent shows of a call that it sends no arguments of.
+/// Collects what the agent shows of a call whose arguments it does not send.
 fn shown_input(shown: &ToolCall) -> Json {
     let mut input = Map::new();
     if let Some(title) = &shown.title {

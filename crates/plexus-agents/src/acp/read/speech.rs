@@ -8,8 +8,8 @@ use plexus_wire::ChatEvent;
 use super::Reading;
 use crate::acp::memory::{Speech, Voice};
 
-/// How long a text may become before it is an event. All of it is stored again with each stretch of
-/// lines, so it must not grow without end.
+/// How long a text may become before it is written as an event. The memory holds all of it and is
+/// stored again with each batch of lines, so it must stay bounded.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 
 impl Reading<'_> {
@@ -49,7 +49,7 @@ impl Reading<'_> {
         }
     }
 
-    /// The text has ended: it is an event now.
+    /// Writes the finished text as an event.
     pub(super) fn flush(&mut self) {
         let Some(Speech { voice, text, .. }) = self.memory.speech.take() else { return };
         match voice {

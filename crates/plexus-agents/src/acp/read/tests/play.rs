@@ -1,4 +1,4 @@
-//! A driver with its memory, and what came of the lines that it read.
+//! A driver with its memory, and the steps that followed from the lines it read.
 
 use acp_lines::{ClientBody, ClientLine, ClientRequest};
 use agent_lines::journal::LineContent;
@@ -91,7 +91,7 @@ impl Play {
         asks.expect("a question")
     }
 
-    /// What is written for a decision.
+    /// Returns the lines that are written for a decision.
     pub(super) fn decide(&self, request_id: &str, allow: bool) -> Vec<Value> {
         let answer = match allow {
             true => PermitAnswer::Allow { updated_input: json!({}).into() },
@@ -105,7 +105,7 @@ impl Play {
         lines.map(|line| serde_json::from_str(&line).expect("a line")).collect()
     }
 
-    /// The words of the failure with which the turn ended.
+    /// Returns the message of the failure with which the turn ended.
     pub(super) fn failure(&mut self, lines: &[Value]) -> String {
         self.memory.begin_turn(Some(Uuid::nil()));
         for line in lines {
@@ -119,7 +119,7 @@ impl Play {
         panic!("the turn has not ended")
     }
 
-    /// Plays a line of a recording: requests of the client become what the engine does, and the
+    /// Plays a line of a recording: requests of the client become calls of the engine, and the
     /// agent's answers get the ids of our own requests. `restart` is called before each line.
     pub(super) fn recorded(&mut self, recording: &[Recorded], mut restart: impl FnMut(&mut Self)) {
         let mut ids: Vec<(Value, String)> = Vec::new();

@@ -51,7 +51,7 @@ fn recordings_mean_the_same_from_every_starting_point() {
     for (name, agent, lines) in recordings() {
         let whole = played(&name, agent);
         assert!(!whole.steps.iter().any(|step| matches!(step, Step::Unreadable { .. })), "{name}");
-        // A server that takes over before each line knows what was stored.
+        // A server that takes over before each line knows only the stored memory.
         let mut taken_over = Play::of(agent);
         taken_over.recorded(&lines, |play| {
             let stored = serde_json::to_string(&play.memory).unwrap();
@@ -60,7 +60,7 @@ fn recordings_mean_the_same_from_every_starting_point() {
             play.memory = recalled;
         });
         assert_eq!(taken_over.steps, whole.steps, "{name}");
-        // One that knows nothing reads every line without a failure of its own.
+        // A server without any memory reads every line without a failure of its own.
         for from in 0..lines.len() {
             Play::of(agent).recorded(&lines[from..], |_| {});
         }
@@ -108,7 +108,7 @@ fn a_mode_in_which_less_is_asked_is_a_breach() {
     };
     assert!(breaches("goose-modes", "goose") > 0);
     assert_eq!(breaches("goose-allow", "goose"), 0);
-    // Its plan mode only reads; the text that tells of it is nothing that the model said.
+    // Its plan mode only reads. The text that reports the mode is not shown as the model's.
     let slip = played("gemini-slip", "gemini");
     let text = shown(&slip.steps);
     assert!(!text.contains("MODE_UPDATE"), "{text}");
