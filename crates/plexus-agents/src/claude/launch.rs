@@ -1,5 +1,5 @@
 //! How the CLI is started: its arguments, its environment, and its MCP configuration. Pure, so that
-//! a test can read every line of it.
+//! tests can check every line.
 //!
 //! No shell is involved; on the control channel the prompt is never an argument.
 
@@ -18,10 +18,10 @@ use serde::Serialize;
 
 use super::write;
 
-/// Our permission tool, as the CLI names that of the server [`PERMIT_SERVER`].
+/// Our permission tool, under the name that the CLI gives to a tool of [`PERMIT_SERVER`].
 const PERMIT_TOOL: &str = "mcp__plexus__loopback_permit";
 
-/// What makes a CLI that somebody else starts ask us.
+/// The flags with which a CLI that somebody else starts asks us.
 pub(super) const PERMIT_FLAGS: &[&str] = &[
     "--strict-mcp-config",
     "--mcp-config",
@@ -32,8 +32,8 @@ pub(super) const PERMIT_FLAGS: &[&str] = &[
     "user",
 ];
 
-/// Has the CLI read `CLAUDE.md` and `.claude/rules` of directories that are added on its command
-/// line, though no settings of the project are read.
+/// Makes the CLI read `CLAUDE.md` and `.claude/rules` of directories that are added on its command
+/// line, though it reads no settings of the project.
 const READ_INSTRUCTIONS: &str = "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD";
 
 /// The files of a project that the CLI knows.
@@ -76,8 +76,8 @@ const INHERITED: &[&str] = &[
     "NODE_EXTRA_CA_CERTS",
 ];
 
-/// What a wall around the CLI must know of it. It takes the address of its model from the
-/// environment, so the real key stays outside; a login that it keeps itself does not.
+/// Says what a wall around the CLI must provide. The CLI takes the address of its model from the
+/// environment, so the real key stays outside; a login that it stores itself does not.
 pub(crate) fn wall() -> WallNeeds {
     let login_hosts = ["api.anthropic.com", "platform.claude.com", "console.anthropic.com"];
     WallNeeds {
@@ -88,7 +88,7 @@ pub(crate) fn wall() -> WallNeeds {
             logins: &[".credentials.json"],
             state: Some(".claude.json"),
             conversations: "projects",
-            // The second ring keeps its commands out of it.
+            // The second ring keeps the CLI's commands out of this directory.
             starts_anew: false,
             commands_read: &["shell-snapshots", "session-env"],
         }),
@@ -98,7 +98,7 @@ pub(crate) fn wall() -> WallNeeds {
             keys: &["ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"],
         }),
         login_hosts: login_hosts.map(str::to_owned).to_vec(),
-        // What it sends besides would be asked about host by host.
+        // Each host of this traffic would need an approval of its own.
         env: &[("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"), ("DISABLE_AUTOUPDATER", "1")],
         shell_prefix: Some("CLAUDE_CODE_SHELL_PREFIX"),
         listens: false,
@@ -107,8 +107,8 @@ pub(crate) fn wall() -> WallNeeds {
 
 /// Tools that let children of one user reach each other, start work by themselves, or move the
 /// session's commands to another directory than the one that rules judge them by. Each of them
-/// leads past supervision, and none of them asks. (Plan mode does not: `disableAutoMode` keeps its
-/// commands away from the CLI's classifier, so that they are asked about here.)
+/// bypasses supervision, and none of them asks. (Plan mode does not bypass it: `disableAutoMode`
+/// keeps its commands away from the CLI's classifier, so that they are asked about here.)
 const NEVER: &[&str] = &[
     "SendMessage",
     "ListAgents",
@@ -119,13 +119,13 @@ const NEVER: &[&str] = &[
     "Agent(isolation:remote)",
 ];
 
-/// A hook that refuses to make a worktree. An agent definition may ask for one too (`isolation`),
+/// A hook that refuses to make a worktree. An agent definition may also ask for one (`isolation`),
 /// which no rule about tools stops: its commands would then run in another directory than the one
-/// that rules judge them by, and the request does not say so.
+/// that rules judge them by, and the permission request does not say so.
 const REFUSE_WORKTREE: &str =
     "echo 'Plexus keeps subagents in the directory of their session' >&2; exit 1";
 
-/// What the CLI would run unasked in its default mode; `supervise: "all"` has it ask for these too.
+/// Tools that the CLI would run unasked in its default mode; `supervise: "all"` makes it ask.
 const ASK_ABOUT_ALL: &[&str] = &[
     "Bash",
     "Read",
@@ -154,7 +154,7 @@ pub(super) fn plan(launch: &Launch<'_>) -> Result<Plan, LaunchError> {
     let path = mcp_config.is_some().then(|| launch.run_dir.join(MCP_CONFIG));
     let args = arguments(launch, path.as_deref(), in_argv.then_some(launch.prompt))?;
     let stdin = match (launch.channel, in_argv) {
-        // It asks by itself about the call that was parked.
+        // A woken process asks about the parked call by itself.
         (Channel::Control, _) if wakes(launch).is_some() => Stdin::Lines(Vec::new()),
         (Channel::Control, _) => {
             let prompt =
@@ -176,8 +176,8 @@ pub(super) fn plan(launch: &Launch<'_>) -> Result<Plan, LaunchError> {
     })
 }
 
-/// The MCP configuration: the servers that the session was given, one to ask through, and one to
-/// supervise children of its own with.
+/// The MCP configuration: the servers that the session was given, one for permission requests, and
+/// one for supervising children of its own.
 fn mcp_config(launch: &Launch<'_>) -> Result<Option<String>, LaunchError> {
     let given = launch.config.mcp_servers.iter();
     let mut servers: BTreeMap<&str, CliServer<'_>> =
@@ -202,7 +202,7 @@ struct CliMcpConfig<'a> {
     mcp_servers: BTreeMap<&'a str, CliServer<'a>>,
 }
 
-/// One of them. The CLI takes what a session was given in the form in which callers write it.
+/// One of them. A server that the session was given is passed on in the form that callers write.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum CliServer<'a> {
@@ -267,10 +267,11 @@ fn arguments(
     flag("--disallowedTools", &never.join(","));
     flag("--settings", &as_json(&settings(launch))?);
     if let Some(turns) = launch.config.budget.and_then(|budget| budget.turns) {
-        // A second line after our own count, which only sees a turn when it is over.
+        // A second limit besides our own count, which sees a turn only when it is over.
         flag("--max-turns", &turns.to_string());
     }
-    // With [`READ_INSTRUCTIONS`], the instructions of added directories are read, and nothing else.
+    // With [`READ_INSTRUCTIONS`], the CLI reads the instructions of added directories, and nothing
+    // else of them.
     let own = launch.reads_instructions.then_some(&launch.config.working_dir);
     for dir in own.into_iter().chain(&launch.config.add_dirs) {
         args.extend([OsString::from("--add-dir"), dir.clone().into_os_string()]);
@@ -299,8 +300,8 @@ fn arguments(
 struct CliSettings<'a> {
     hooks: CliHooks,
     permissions: CliPermissions<'a>,
-    /// Whether a page is fetched without asking the vendor about its host first, which a wall does
-    /// not let through.
+    /// Whether a page is fetched without the CLI's request to its vendor about the host, which a
+    /// wall blocks.
     #[serde(rename = "skipWebFetchPreflight", skip_serializing_if = "std::ops::Not::not")]
     skip_preflight: bool,
 }
@@ -340,8 +341,8 @@ fn wakes<'a>(launch: &'a Launch<'_>) -> Option<&'a str> {
 
 fn settings<'a>(launch: &'a Launch<'_>) -> CliSettings<'a> {
     let all = (launch.config.supervise == Supervise::All).then_some(ASK_ABOUT_ALL);
-    // A woken call does not wait for us to say anything. Without this rule, one that the CLI allows
-    // by itself would run unasked.
+    // A woken process does not wait for input. Without this rule it would run a call that the CLI
+    // allows by itself, unasked.
     let tools = all.into_iter().flatten().copied().chain(wakes(launch));
     let ask = Some(tools.collect::<Vec<_>>()).filter(|tools| !tools.is_empty());
     let refuse = CommandHook { r#type: "command", command: REFUSE_WORKTREE };
@@ -352,7 +353,7 @@ fn settings<'a>(launch: &'a Launch<'_>) -> CliSettings<'a> {
     }
 }
 
-/// The variables that a child has whatever its session says.
+/// Returns the variables that a child has whatever its session says.
 fn environment(launch: &Launch<'_>) -> Vec<(OsString, OsString)> {
     // Rules judge a command by the session's directory, so each one has to start there. The CLI
     // otherwise keeps the directory that an earlier command went to.

@@ -1,4 +1,4 @@
-//! What must be known of earlier lines of a run of the CLI.
+//! The state that a run of the CLI keeps from earlier lines.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use plexus_wire::Usage;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// What must be known of earlier lines.
+/// The state that a run keeps from earlier lines.
 ///
-/// The names of its fields are those under which the first stage stored them among others, so that
-/// a run which that stage began is gone on with.
+/// Its field names are a stored format: runs that an older version of the server began are
+/// continued.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ClaudeMemory {
     /// The turn that runs, if one does.
@@ -18,8 +18,8 @@ pub struct ClaudeMemory {
     pub(super) turn: Option<Turn>,
     /// Background tasks that the last `background_tasks_changed` named.
     pub(super) background_tasks: usize,
-    /// What the conversation had cost when the turn began: the CLI counts on through all turns,
-    /// also of earlier processes.
+    /// What the conversation had cost when the turn began. The CLI's total covers all turns, also
+    /// of earlier processes.
     pub(super) cost_before: f64,
     /// What the conversation has cost.
     pub(super) cost_total: f64,
@@ -32,15 +32,15 @@ pub(super) struct Turn {
     pub(super) prompt: Option<Uuid>,
     /// How far the CLI is with our prompt.
     pub(super) progress: PromptProgress,
-    /// Messages that were put into the turn, which the CLI has not done with. It is not over
-    /// before.
+    /// Messages that were added to the turn and that the CLI has not finished. The turn is not over
+    /// before it has.
     pub(super) outstanding: BTreeSet<Uuid>,
     /// The last result of this turn.
     pub(super) result: Option<TurnResult>,
     /// The CLI's own id of the last thing it said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) last_message: Option<Uuid>,
-    /// What its results used so far, without cost.
+    /// What its results have used so far, without cost.
     pub(super) usage: Usage,
     /// Whether the CLI has begun with the prompt; until then it is only queued.
     #[serde(default)]

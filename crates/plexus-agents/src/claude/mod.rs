@@ -4,7 +4,7 @@
 //! - [`read`]: what its lines mean.
 //! - [`write`]: what we say to it.
 //! - [`question`]: questions to its user.
-//! - [`memory`]: what must be known of earlier lines.
+//! - [`memory`]: the state kept from earlier lines.
 //! - [`park`]: when a process that waits may end, and how the next one asks again.
 
 pub(crate) mod launch;

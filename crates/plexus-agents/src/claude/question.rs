@@ -7,7 +7,7 @@
 use plexus_wire::{Answers, Question, QuestionChoice, QuestionPart};
 use serde_json::{Map, Value};
 
-/// Stands between two labels of one answer, as the CLI's own dialog writes them.
+/// The separator between two labels of one answer, as the CLI's own dialog writes it.
 const BETWEEN: &str = ", ";
 
 /// Reads a question; `None` for every other call, and for one that cannot be read.
@@ -51,7 +51,7 @@ pub(super) fn answers(tool_name: &str, input: &Value) -> Option<Answers> {
     Some(chosen.collect())
 }
 
-/// One question. The CLI's own dialog always takes other words too.
+/// Reads one question. The CLI's own dialog always takes free text too.
 fn part(question: &Value) -> Option<QuestionPart> {
     let asked = text(question, "question")?;
     let options = question["options"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -37,12 +37,12 @@ fn image(image: &PromptImage) -> Value {
     json!({"type": "image", "source": source})
 }
 
-/// Makes a line of the control channel one for the child's stdin.
+/// Turns a line of the control channel into one for the child's stdin.
 pub(super) fn out(line: &ControlLine) -> OutLine {
     OutLine::new(line.as_str().to_owned())
 }
 
-/// Ids of our own requests are unique in time, so that a new server never repeats an old one's.
+/// Makes an id of our own request. Ids never repeat, not even after a restart of the server.
 fn own_id(what: &str) -> String {
     format!("{OUR_REQUEST}{what}-{}", Uuid::now_v7().simple())
 }

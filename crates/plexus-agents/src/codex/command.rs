@@ -1,11 +1,11 @@
 //! The script in a command line: Codex starts every command as `SHELL -lc SCRIPT`, and shows the
-//! three as one line that a shell would read.
+//! three as one line in shell syntax.
 
-/// Shells that Codex starts a script with.
+/// The shells that Codex starts scripts with.
 const SHELLS: [&str; 4] = ["bash", "zsh", "sh", "dash"];
 
-/// Returns the script when the line is nothing but a shell with one. Anything that is not plain
-/// quoting makes the line itself what is shown.
+/// Returns the script when the line is nothing but a shell with one. For a line with more than
+/// plain quoting it returns `None`, and the line itself is shown.
 pub(super) fn script_of(line: &str) -> Option<String> {
     let [shell, flag, script] = <[String; 3]>::try_from(words(line)?).ok()?;
     let name = shell.rsplit('/').next().unwrap_or_default();
@@ -38,7 +38,7 @@ fn words(line: &str) -> Option<Vec<String>> {
                             escaped @ ('"' | '\\' | '$' | '`') => word.push(escaped),
                             other => word.extend(['\\', other]),
                         },
-                        // Something that the shell would put in their place.
+                        // The shell would expand it.
                         '$' | '`' => return None,
                         inside => word.push(inside),
                     }

@@ -1,7 +1,7 @@
 //! The process of `codex app-server`: its arguments, its home and the first lines that it reads.
 //!
-//! No shell is involved, and the prompt is never an argument. Nothing that lies in the repository
-//! decides anything unless the session trusts it; [`codex_app::Launch`] has the switches.
+//! No shell is involved, and the prompt is never an argument. Files in the repository decide
+//! nothing unless the session trusts them; [`codex_app::Launch`] has the switches.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -23,8 +23,8 @@ use super::CodexOptions;
 use super::memory::Mode;
 use super::write::{Ours, out};
 
-/// The variable that holds the token of a child that supervises others. Its name has a word that
-/// Codex keeps from the commands it runs.
+/// The variable that holds the token of a child that supervises others. Its name contains `TOKEN`,
+/// so Codex hides it from the commands that it runs.
 const HUB_TOKEN: &str = "PLEXUS_HUB_TOKEN";
 
 /// How long a call of a child to this server may take, in seconds: waiting for an event or an
@@ -42,11 +42,11 @@ const UNWANTED: [&str; 7] = [
     "turn/diff/updated",
 ];
 
-/// The text of a message while it is written, unwanted where nobody watches live.
+/// The text of a message while it is written; unwanted where nobody watches live.
 const LIVE_TEXT: &str = "item/agentMessage/delta";
 
-/// What a wall around Codex must know of it. Its login is a file that it keeps itself; which server
-/// has its model is in its settings, so no key can stay outside.
+/// Says what a wall around Codex must provide. Codex stores its login in a file, and its settings
+/// name the server of its model, so no key can stay outside.
 pub(super) fn wall() -> WallNeeds {
     WallNeeds {
         config: Some(ConfigDir {
@@ -56,7 +56,7 @@ pub(super) fn wall() -> WallNeeds {
             logins: &["auth.json"],
             state: None,
             conversations: "sessions",
-            // A rule or a hook there would let commands run unasked.
+            // A rule or a hook in this directory would let commands run unasked.
             starts_anew: true,
             commands_read: &[],
         }),
@@ -90,7 +90,7 @@ pub(super) fn plan(options: &CodexOptions, launch: &Launch<'_>) -> Result<Plan, 
     })
 }
 
-/// What a session's child asks about.
+/// Returns what a session's child asks about.
 pub(super) fn mode(config: &SessionConfig) -> Mode {
     match (config.loopback_enabled, config.supervise, config.confine) {
         (false, _, Confine::None) => Mode::Silent,
@@ -102,11 +102,11 @@ pub(super) fn mode(config: &SessionConfig) -> Mode {
 }
 
 impl Mode {
-    /// The policy, the sandbox, and the sandbox's name in what the agent says of its settings.
+    /// Returns the policy, the sandbox, and the sandbox's name when the agent reports its settings.
     ///
-    /// `untrusted` goes with no sandbox: an allowed command that met one would run a second time
-    /// without it, unasked. Within a wall its own sandbox is off as well: a wall lets nobody mount,
-    /// which is what that sandbox is made of, and holds more than it.
+    /// `untrusted` goes with no sandbox: an allowed command that the sandbox stops would run a
+    /// second time without it, unasked. Within a wall Codex's own sandbox is off too: it needs
+    /// mounts, which a wall forbids, and the wall confines more.
     pub(super) fn settings(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Strict => ("untrusted", "danger-full-access", "dangerFullAccess"),
@@ -118,18 +118,18 @@ impl Mode {
     }
 }
 
-/// The directory of Codex's settings, login and conversations: one for all children, apart from the
-/// user's own, whose rules, hooks and MCP servers must not count.
+/// Returns the directory of Codex's settings, login and conversations. All children share it, and
+/// it is not the user's own, whose rules, hooks and MCP servers must not count.
 fn home(options: &CodexOptions) -> Result<AgentHome, LaunchError> {
     let first_run = codex_app::Launch::new(&options.home).arguments();
     Ok(AgentHome {
         dir: options.home.clone(),
-        // Linked, never copied: a refresh of the login is written through the link, and a copy
-        // would use up the user's own.
+        // Linked, never copied: Codex writes a refreshed login through the link, and refreshing a
+        // copy would invalidate the user's own.
         links: options.login.iter().map(|login| ("auth.json".to_owned(), login.clone())).collect(),
-        // A rule there lets commands run unasked.
+        // A rule in this directory would let commands run unasked.
         empty: vec!["rules".to_owned()],
-        // Several first starts at once break each other's database.
+        // First starts in parallel corrupt each other's database.
         first_run: first_run.map_err(|error| LaunchError(error.to_string()))?,
         files: Vec::new(),
     })
@@ -145,7 +145,7 @@ fn arguments(launch: &Launch<'_>) -> Result<Vec<OsString>, LaunchError> {
         line = line.writable(dir);
     }
     if mode(launch.config) == Mode::Strict {
-        // It reads any image file unasked.
+        // This tool reads any image file unasked.
         line = line.argument("--disable").argument("view_image");
     }
     if let Some(door) = &launch.hub_door {
@@ -154,7 +154,7 @@ fn arguments(launch: &Launch<'_>) -> Result<Vec<OsString>, LaunchError> {
     line.arguments().map_err(|error| LaunchError(error.to_string()))
 }
 
-/// This server as an MCP server of the child, every call of which is asked about.
+/// Configures this server as an MCP server of the child. Codex asks about every call of it.
 fn hub(door: &McpDoor) -> String {
     let url = Value::from(format!("{}/mcp", door.url));
     format!(
@@ -163,7 +163,8 @@ fn hub(door: &McpDoor) -> String {
     )
 }
 
-/// The handshake. The agent takes it all at once, and says in the end whether the thread stands.
+/// Writes the handshake. The agent takes all of it at once, and reports at the end whether the
+/// thread is open.
 fn first_lines(launch: &Launch<'_>) -> Result<Vec<OutLine>, LaunchError> {
     let mut unwanted = UNWANTED.to_vec();
     if !launch.live_text {
@@ -216,8 +217,8 @@ fn thread_options(launch: &Launch<'_>) -> Result<ThreadOptions, LaunchError> {
     })
 }
 
-/// The MCP servers that the session was given, as settings of the thread: an argument would show
-/// what they carry to every process of the machine. Every call of them is asked about.
+/// Returns the MCP servers that the session was given, as settings of the thread: arguments would
+/// show their secrets to every process of the machine. Codex asks about every call of them.
 fn given_servers(config: &SessionConfig) -> Option<Map<String, Value>> {
     let servers = config.mcp_servers.iter().map(|(name, server)| {
         let mut settings = match server {

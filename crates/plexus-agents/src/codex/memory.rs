@@ -1,4 +1,4 @@
-//! What must be known of earlier lines of a run of `codex app-server`.
+//! The state that a run of `codex app-server` keeps from earlier lines.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use plexus_wire::Usage;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// What must be known of earlier lines.
+/// The state that a run keeps from earlier lines.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CodexMemory {
     /// What the agent was told to ask about.
     pub(super) mode: Mode,
-    /// Why no prompt may be sent, once something has shown it.
+    /// Why no prompt may be sent, once a line has shown it.
     pub(super) refusal: Option<String>,
     /// The thread, once the agent has opened it.
     pub(super) thread: Option<String>,
-    /// Whether the thread is on disk, so that a later process can take it up.
+    /// Whether the thread is on disk, so that a later process can resume it.
     pub(super) durable: bool,
     /// The model that is used.
     pub(super) model: Option<String>,
@@ -29,7 +29,7 @@ pub struct CodexMemory {
     pub(super) calls: BTreeMap<String, Call>,
     /// Questions that the agent waits for, by the text of their ids.
     pub(super) questions: BTreeMap<String, Question>,
-    /// What the thread has used as it was told last; `None` while that is not known.
+    /// The thread's usage as it was reported last; `None` while that is not known.
     pub(super) tokens: Option<Tokens>,
     /// What the conversation has cost, also in earlier processes.
     pub(super) cost_usd: f64,
@@ -44,13 +44,13 @@ pub(super) enum Mode {
     /// Everything.
     #[default]
     Strict,
-    /// What its own sandbox does not let through.
+    /// Everything that its own sandbox blocks.
     Sandboxed,
-    /// Nothing: what the sandbox does not let through fails.
+    /// Nothing: a call that its sandbox blocks fails.
     Silent,
-    /// What the wall around it does not let through; its own sandbox is off.
+    /// Everything that the wall around it blocks; its own sandbox is off.
     Walled,
-    /// Nothing: what the wall around it does not let through fails.
+    /// Nothing: a call that the wall around it blocks fails.
     SilentlyWalled,
 }
 
@@ -61,9 +61,9 @@ pub(super) struct Turn {
     pub(super) prompt: Option<Uuid>,
     /// The agent's id of the turn, once it has one.
     pub(super) id: Option<String>,
-    /// Whether the agent has repeated our prompt, which is when it is on disk.
+    /// Whether the agent has repeated our prompt, which shows that the prompt is on disk.
     pub(super) heard: bool,
-    /// Messages that were put into the turn and that the agent has not repeated, with the turn that
+    /// Messages that were added to the turn and that the agent has not repeated, with the turn that
     /// took them.
     pub(super) steers: BTreeMap<Uuid, Option<String>>,
     /// How it ended: `Err` with what went wrong.
@@ -79,17 +79,17 @@ pub(super) struct Turn {
 pub(super) struct Call {
     /// The turn.
     pub(super) turn: Option<String>,
-    /// What is called.
+    /// The kind of the call.
     pub(super) what: Called,
     /// The question about it, once it was asked.
     pub(super) question: Option<String>,
-    /// The question about what is typed into it.
+    /// The question about input typed into it.
     pub(super) typing: Option<String>,
     /// Whether another open call has the same id, so that an answer to one may run the other.
     pub(super) ambiguous: bool,
 }
 
-/// What is called. The input is kept only where the question does not repeat it.
+/// The kind of a call. The input is kept only where the question does not repeat it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Called {
@@ -129,15 +129,15 @@ pub(super) struct Question {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Form {
-    /// A decision about a command, what is typed into it, or a patch.
+    /// A decision about a command, about input typed into it, or about a patch.
     Decision,
     /// Permissions for the turn.
     Permissions,
     /// Whether a tool of an MCP server may run.
     McpTool,
-    /// What an MCP server itself wants to know.
+    /// A question of an MCP server itself.
     McpQuestion,
-    /// What the model wants to know.
+    /// A question of the model.
     UserInput,
 }
 
@@ -153,8 +153,8 @@ pub(super) struct Tokens {
 }
 
 impl CodexMemory {
-    /// The name under which a call is kept. Calls of other threads, which only subagents have, are
-    /// told apart.
+    /// Returns the name under which a call is kept. It tells calls of other threads apart, which
+    /// only subagents have.
     pub(super) fn key(&self, thread: Option<&str>, item: &str) -> String {
         match thread {
             Some(thread) if self.thread.as_deref() != Some(thread) => format!("{thread}/{item}"),

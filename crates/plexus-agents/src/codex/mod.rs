@@ -3,7 +3,7 @@
 //! - [`launch`]: its arguments, its home and the handshake.
 //! - [`read`]: what its lines mean.
 //! - [`write`]: what we say to it.
-//! - [`memory`]: what must be known of earlier lines.
+//! - [`memory`]: the state kept from earlier lines.
 //! - [`question`]: questions to its user.
 //! - [`tools`]: what a call would act on.
 //! - [`command`]: the script in a command line.
@@ -46,13 +46,13 @@ const TYPE: &str = "write_stdin";
 /// The tool that changes files.
 const PATCH: &str = "apply_patch";
 
-/// The tool that asks for more than the sandbox lets through.
+/// The tool that asks for more than the sandbox permits.
 const PERMISSIONS: &str = "request_permissions";
 
 /// The tool with which the model asks the user.
 const ASK_USER: &str = "request_user_input";
 
-/// A question that an MCP server asks the user itself.
+/// The tool name for a question that an MCP server itself asks the user.
 const MCP_ASK: &str = "mcp_elicitation";
 
 /// What the driver is built from.

@@ -1,4 +1,4 @@
-//! What a model costs. Codex counts tokens and knows no money.
+//! What a model costs. Codex counts tokens and reports no prices.
 
 use std::collections::BTreeMap;
 

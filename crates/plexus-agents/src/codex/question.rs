@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{ASK_USER, MCP_ASK};
 use crate::forms;
 
-/// Reads a question; `None` for every other call, and for one that cannot be asked in words.
+/// Reads a question; `None` for every other call, and for a question that text cannot answer.
 pub(super) fn read(tool_name: &str, input: &Value) -> Option<Question> {
     let questions = match tool_name {
         ASK_USER => input["questions"].as_array()?.iter().map(asked).collect::<Option<Vec<_>>>()?,

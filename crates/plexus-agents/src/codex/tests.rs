@@ -95,7 +95,7 @@ fn a_reason_is_said_before_the_denial() {
         let [Step::Send(lines)] = &steps[..] else { panic!("{steps:?}") };
         assert_eq!(said(lines), [json!({"id": 7, "result": {"decision": "decline"}})]);
     }
-    // Not for a question that is over.
+    // A closed question gets no denial.
     let resolved =
         notification("serverRequest/resolved", json!({"threadId": THREAD, "requestId": 7}));
     assert_eq!(reads(&mut memory, &resolved), [Step::Settled { request_id: "7".into() }]);
@@ -109,7 +109,7 @@ fn an_allow_is_one_word_and_an_unread_question_is_refused() {
     let allow = PermitAnswer::Allow { updated_input: input };
     let lines = codex().write(&memory, &Say::Answer { request_id: "7", answer: &allow });
     assert_eq!(said(&lines), [json!({"id": 7, "result": {"decision": "accept"}})]);
-    // Also an allow: nobody has seen what it would allow.
+    // Even an allow becomes a denial: nobody has seen what it would allow.
     let lines = said(&codex().write(&memory, &Say::Answer { request_id: "8", answer: &allow }));
     assert_eq!(lines[0]["id"], 8);
     assert!(lines[0]["error"].is_object(), "{lines:?}");
@@ -120,7 +120,7 @@ fn questions_that_cannot_be_bound_to_a_call_are_refused() {
     let questions = [
         json!({"method": "item/fileChange/requestApproval", "id": 8,
                "params": {"threadId": THREAD, "turnId": "t1", "itemId": "unseen"}}),
-        // A server can forge the agent's words, but no call of its own was announced.
+        // A server can forge the agent's words, but the agent announced no call of it.
         json!({"method": "mcpServer/elicitation/request", "id": 8,
                "params": {"threadId": THREAD, "turnId": "t1", "serverName": "evil", "message": "Allow?",
                           "_meta": {"codex_approval_kind": "mcp_tool_call", "tool_params": {}}}}),
@@ -140,7 +140,7 @@ fn questions_that_cannot_be_bound_to_a_call_are_refused() {
 
 #[test]
 fn settings_that_are_not_those_that_were_asked_for_are_noticed() {
-    // Before the first prompt: none is sent.
+    // Before the first prompt: no prompt is sent.
     for (policy, sandbox) in [("never", "dangerFullAccess"), ("untrusted", "workspaceWrite")] {
         let mut memory = begun(&json!({}), &Conversation::New);
         assert_eq!(reads(&mut memory, &opened(policy, sandbox)), [Step::TurnEnded]);
@@ -281,7 +281,7 @@ fn supervision_decides_the_policy_and_the_sandbox() {
         (json!({}), ("untrusted", "danger-full-access")),
         (json!({"supervise": "default"}), ("on-request", "workspace-write")),
         (json!({"loopback_enabled": false}), ("never", "workspace-write")),
-        // A wall forbids the mounts of which its own sandbox is made.
+        // A wall forbids the mounts that Codex's own sandbox needs.
         (json!({"confine": "workspace"}), ("untrusted", "danger-full-access")),
         (
             json!({"confine": "workspace", "supervise": "default"}),

@@ -8,7 +8,7 @@ use super::{EXEC, PATCH, question};
 /// Shells whose commands rules can read.
 const READABLE: [&str; 3] = ["bash", "sh", "dash"];
 
-/// Reads a call from what it was asked about with.
+/// Reads a call from the input of its question.
 pub(super) fn read(tool_name: &str, input: &Value) -> ToolCall {
     let text = |name: &str| input[name].as_str().map(str::to_owned);
     match tool_name {
@@ -48,7 +48,7 @@ pub(super) fn read(tool_name: &str, input: &Value) -> ToolCall {
     }
 }
 
-/// What happens to the file of one change, and to the one that it is moved to.
+/// Returns the changes of one file, and of the file that it is moved to.
 fn changed(at: usize, change: &Value) -> Vec<FileChange> {
     let (path, kind) = (change["path"].as_str().unwrap_or_default(), &change["kind"]);
     let shown = format!("/changes/{at}/diff");

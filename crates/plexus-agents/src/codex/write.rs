@@ -1,5 +1,5 @@
-//! What we say to the app-server. Only `accept` and `decline` are ever said about a call: what
-//! outlives its question cannot be built with [`codex_app`].
+//! What we say to the app-server. A call only ever gets `accept` or `decline`: an answer that also
+//! covers later calls cannot be built with [`codex_app`].
 
 use codex_app::send::{
     ClientAnswer, ElicitationAnswer, Input, ThreadRef, TurnInterrupt, TurnStart, TurnSteer,
@@ -34,7 +34,7 @@ pub(super) enum Ours {
 }
 
 impl Ours {
-    /// The id on the wire.
+    /// Returns the id on the wire.
     pub(super) fn id(&self) -> RequestId {
         RequestId::Text(match self {
             Self::Initialize => "plexus-initialize".to_owned(),
@@ -80,11 +80,11 @@ pub(super) fn lines(memory: &CodexMemory, say: &Say<'_>) -> Vec<OutLine> {
         Say::Prompt { id, text, images } => {
             turn_start(memory, Ours::Prompt(*id), *id, text, images)
         }
-        // A turn that runs takes it in; one that ends in this moment is followed by another.
+        // A running turn takes the message in; if it ends at this moment, another turn follows.
         Say::Steer { id, text } => turn_start(memory, Ours::Steer(*id), *id, text, &[]),
         Say::Answer { request_id, answer } => match memory.questions.get(*request_id) {
             Some(question) => answer_lines(request_id, question, answer),
-            // Its line could not be read. Whatever it was, an error is a denial.
+            // The question's line could not be read. Whatever it was, an error is a denial.
             None => vec![out(&ClientLine::refuse(
                 unread_id(request_id),
                 "the question could not be read",
@@ -98,7 +98,7 @@ pub(super) fn lines(memory: &CodexMemory, say: &Say<'_>) -> Vec<OutLine> {
             let stop = TurnInterrupt { thread_id, turn_id, ..TurnInterrupt::default() };
             vec![Ours::Interrupt.line(ClientRequest::TurnInterrupt(stop))]
         }
-        // The journal says it: a question is open until the agent says that it is not.
+        // The journal has the answer: a question is open until the agent closes it.
         Say::WhatIsOpen => Vec::new(),
     }
 }
@@ -122,7 +122,7 @@ pub(super) fn denial(question: &Question) -> OutLine {
     })
 }
 
-/// Makes a line of the protocol one for the child's stdin.
+/// Turns a line of the protocol into one for the child's stdin.
 pub(super) fn out(line: &ClientLine) -> OutLine {
     OutLine::new(line.to_json().to_string())
 }
@@ -153,8 +153,8 @@ fn answer_lines(request_id: &str, question: &Question, answer: &PermitAnswer) ->
             let input: Value = serde_json::from_str(updated_input.as_str()).unwrap_or_default();
             vec![allowance(question, &input)]
         }
-        // No answer carries a reason. As a message before the denial it reaches the same call of
-        // the model; the denial follows when the agent has taken it.
+        // No denial can carry a reason. Sent as a message before the denial, the reason reaches the
+        // same call of the model; the denial follows when the agent has taken the message.
         PermitAnswer::Deny { message } => match &question.turn {
             Some(turn) => {
                 let steer = TurnSteer {
@@ -198,7 +198,7 @@ fn accept(id: RequestId, content: Value) -> ClientLine {
     ClientLine::answer(id, ClientAnswer::Elicitation(ElicitationAnswer::Accept { content }))
 }
 
-/// One text or several, in the form that the agent wants.
+/// Wraps one text or several in the form that the agent wants.
 fn chosen(answer: Value) -> Value {
     match answer {
         Value::Array(answers) => json!({ "answers": answers }),
@@ -207,7 +207,7 @@ fn chosen(answer: Value) -> Value {
     }
 }
 
-/// The id of a question that is known by its text only. The agent counts its questions.
+/// Rebuilds the id of a question from its text. The agent numbers its questions.
 fn unread_id(text: &str) -> RequestId {
     text.parse().map_or_else(|_| RequestId::Text(text.to_owned()), RequestId::Number)
 }

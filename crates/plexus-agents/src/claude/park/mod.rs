@@ -1,8 +1,8 @@
 //! When a process that waits in `can_use_tool` may end, and how the next one asks again.
 //!
 //! The CLI guards nothing: a second open call, a queued prompt, a background task, a subagent or a
-//! shell that moved lose or change the call without a word. All of it can be seen beforehand, in
-//! the lines of the process and in its transcript. [`parkable`] is that rule, and every doubt is a
+//! shell that changed its directory loses or changes the call silently. The lines of the process
+//! and its transcript show each of these beforehand. [`parkable`] checks them, and every doubt is a
 //! no.
 
 use std::collections::BTreeSet;
@@ -18,12 +18,12 @@ use uuid::Uuid;
 
 use super::memory::ClaudeMemory;
 
-/// Says where the transcript of a conversation lies. The CLI names the folder by the working
-/// directory; it resumes a conversation from any of them.
+/// Returns where the transcript of a conversation is. The CLI names its folder after the working
+/// directory, and resumes a conversation from any folder.
 pub(super) fn transcript(conversation: &str, env: ChildEnv<'_>) -> Option<TranscriptPlace> {
     let set = |name: &str| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let config = set("CLAUDE_CONFIG_DIR").or_else(|| Some(set("HOME")?.join(".claude")))?;
-    // It becomes part of a path: nothing but a UUID is one.
+    // It becomes part of a path, so only a UUID is accepted.
     let id = Uuid::try_parse(conversation).ok()?;
     Some(TranscriptPlace { root: config.join("projects"), name: format!("{id}.jsonl") })
 }
@@ -80,8 +80,8 @@ pub(super) fn parkable(
     Ok(WakeMark { line })
 }
 
-/// Finds the row of the call. It must be of the main agent, the only open call of its message, the
-/// last thing that was said, and asked in the directory in which the next process starts.
+/// Finds the row of the call. The call must be the main agent's, the only open call of its message,
+/// the last thing that was said, and asked in the directory in which the next process starts.
 fn the_call<'a>(rows: &'a [Row], call: &WaitingCall<'_>) -> Result<&'a Row, NotParkable> {
     let held = rows.iter().find(|row| row.calls().any(|id| id == call.tool_use_id));
     let held = held.ok_or(NotParkable::NotInTranscript)?;
@@ -96,7 +96,7 @@ fn the_call<'a>(rows: &'a [Row], call: &WaitingCall<'_>) -> Result<&'a Row, NotP
     if calls.iter().any(|id| *id != call.tool_use_id && !answered.contains(id)) {
         return Err(NotParkable::OtherCalls);
     }
-    // Behind the message only results of its own calls may stand.
+    // Only results of the message's own calls may follow it.
     let begins = rows.iter().position(|row| of_message(&row)).unwrap_or(0);
     let goes_on = rows[begins..].iter().any(|row| {
         let is_result = || row.results().next().is_some_and(|id| calls.contains(id));
@@ -113,12 +113,12 @@ fn the_call<'a>(rows: &'a [Row], call: &WaitingCall<'_>) -> Result<&'a Row, NotP
     Ok(held)
 }
 
-/// The permission mode of the conversation, where a process that resumes it is in the same one.
-/// The CLI takes up plan mode again by these rows, and leaves every other mode behind.
+/// Returns the permission mode of the conversation, if a process that resumes it has the same one.
+/// From these rows the CLI restores plan mode, and no other mode.
 fn mode(rows: &[Row]) -> Result<&str, NotParkable> {
     let (mut mode, mut is_entering) = (DEFAULT_MODE, false);
     for row in rows {
-        // A prompt says in which mode it was given.
+        // A prompt records the mode in which it was given.
         mode = row.text("permissionMode").unwrap_or(mode);
         is_entering |= row.blocks("tool_use").any(|call| call["name"] == "EnterPlanMode");
         match row.0["attachment"]["type"].as_str() {
@@ -131,13 +131,13 @@ fn mode(rows: &[Row]) -> Result<&str, NotParkable> {
     is_taken_up.then_some(mode).ok_or(NotParkable::Mode)
 }
 
-/// Says what a transcript holds of a call that was woken in it.
+/// Reads from a transcript whether a woken call is settled.
 pub(super) fn woken_call(tool_use_id: &str, transcript: &str) -> WokenCall {
     let mut marks: Vec<(String, String)> = Vec::new();
     let mut unmarked = String::with_capacity(transcript.len());
     for line in transcript.split_inclusive('\n') {
         let Ok(row) = serde_json::from_str(line).map(Row) else {
-            // A process that was killed may leave half a line, which says nothing.
+            // A killed process may leave half a line, which is dropped.
             if line.ends_with('\n') {
                 unmarked.push_str(line);
             }
@@ -151,7 +151,7 @@ pub(super) fn woken_call(tool_use_id: &str, transcript: &str) -> WokenCall {
             marks.extend(ids.map(|(uuid, parent)| (uuid.to_owned(), parent.to_owned())));
             continue;
         }
-        // Whatever follows the mark goes on from where the mark did.
+        // A row that follows the mark gets the mark's parent instead.
         match marks.iter().find(|(uuid, _)| row.text("parentUuid") == Some(uuid)) {
             Some((mark, parent)) => unmarked.push_str(&line.replacen(mark, parent, 1)),
             None => unmarked.push_str(line),
@@ -163,7 +163,7 @@ pub(super) fn woken_call(tool_use_id: &str, transcript: &str) -> WokenCall {
 /// The oldest version of the CLI that was seen to ask again.
 const ASKS_AGAIN_SINCE: [u32; 3] = [2, 1, 185];
 
-/// Whether a version of the CLI asks again about a call for which it finds a row of ours.
+/// Whether a version of the CLI asks again about a call that a mark of ours names.
 fn asks_again(version: &str) -> bool {
     let parts: Result<Vec<u32>, _> = version.split('.').map(str::parse).collect();
     parts.is_ok_and(|parts| parts.len() == 3 && parts.as_slice() >= ASKS_AGAIN_SINCE.as_slice())
@@ -178,7 +178,7 @@ const PLAN_MODE: &str = "plan";
 /// The kind of attachment that makes the CLI ask about a call when it resumes the conversation.
 const DEFERRED: &str = "hook_deferred_tool";
 
-/// Reads every row. A transcript whose last row is torn is not whole.
+/// Reads every row. A transcript whose last row is torn is refused.
 fn rows(transcript: &str) -> Result<Vec<Row>, NotParkable> {
     if !transcript.ends_with('\n') {
         return Err(NotParkable::NoTranscript);
@@ -228,8 +228,8 @@ impl Row {
     }
 }
 
-/// The row that makes the CLI ask about a call when it resumes the conversation: what it writes
-/// itself when a hook defers a call.
+/// The row that makes the CLI ask about a call when it resumes the conversation. The CLI writes the
+/// same row when a hook defers a call.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Mark<'a> {

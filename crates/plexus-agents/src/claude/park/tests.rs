@@ -1,4 +1,4 @@
-//! The rule over recorded lines of the CLI, and over transcripts of each shape.
+//! Whether a call can be parked, for recorded lines of the CLI and for transcripts of each shape.
 
 use agent_lines::journal::LineContent;
 use plexus_engine::driver::{Memory as _, Step};
@@ -57,7 +57,7 @@ fn waiting() -> Vec<Value> {
 #[test]
 fn the_mark_is_the_row_that_the_cli_writes_for_a_deferred_call() {
     let mark = parkable(&memory(), &call(), &written(&waiting())).unwrap();
-    // The input keeps the bytes that were asked.
+    // The input keeps its bytes exactly.
     assert!(mark.line.contains(&format!(r#""toolInput":{INPUT}"#)), "{}", mark.line);
     let mut row: Value = serde_json::from_str(&mark.line).unwrap();
     assert!(Uuid::try_parse(row["uuid"].as_str().unwrap()).is_ok());
@@ -148,7 +148,7 @@ fn what_the_process_says_beside_the_call_is_not_parkable() {
     assert_eq!(change(ClaudeMemory::end_turn), NotParkable::Ending);
 }
 
-/// What the rule says at the first question of a recorded story.
+/// Returns whether the call of a recorded story's first question can be parked.
 fn at_the_question(story: &str) -> Result<(), NotParkable> {
     let log = testkit::fixtures::parking(story).unwrap();
     let mut memory = ClaudeMemory::default();
@@ -175,7 +175,7 @@ fn at_the_question(story: &str) -> Result<(), NotParkable> {
             messages.insert(said["message"]["id"].to_string());
         }
         let steps = read::line(&mut memory, &LineContent::Whole(text.as_bytes().to_vec()));
-        // Where a hook asked first, its call is the one that would be parked.
+        // If a hook asked first, its call is the one that would be parked.
         let hook = &said["request"]["tool_use_id"];
         let asked = steps.iter().find_map(|step| match step {
             Step::Asked(ask) => Some(ask.tool_use_id.clone()),
@@ -219,7 +219,7 @@ fn a_woken_call_without_a_result_is_taken_out_of_the_transcript() {
     let WokenCall::Open { unmarked } = woken_call(CALL, &marked) else { panic!("settled") };
     let expected = json!({"type": "attachment", "uuid": "x", "parentUuid": "a1"});
     assert_eq!(unmarked, format!("{before}{expected}\n"));
-    // With its result, or without a mark, nothing asks about it again.
+    // With its result, or without a mark, the call is not asked about again.
     let settled = format!("{before}{mark}\n{}\n", result("u1", CALL));
     assert_eq!(woken_call(CALL, &settled), WokenCall::Settled);
     assert_eq!(woken_call(CALL, &before), WokenCall::Settled);

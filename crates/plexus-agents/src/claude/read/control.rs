@@ -21,7 +21,7 @@ pub(super) fn as_ask(request_id: String, ask: &CanUseTool) -> Ask {
     }
 }
 
-/// The CLI asks for something that we do not serve.
+/// Refuses a request that we do not serve.
 pub(super) fn unserved(request_id: String, subtype: &str) -> Step {
     let words = format!("this supervisor does not serve {subtype}");
     let reply: OutLine = out(&control::answer_error(&request_id, &words));
@@ -32,7 +32,7 @@ pub(super) fn unserved(request_id: String, subtype: &str) -> Step {
     }
 }
 
-/// The CLI asks under an id that is no string, so that no record could carry it.
+/// Refuses a request whose id is no string, because no record could carry it.
 pub(super) fn unnamed(request_id: &RawJson) -> Step {
     Step::Refused {
         request_id: None,
@@ -41,7 +41,7 @@ pub(super) fn unnamed(request_id: &RawJson) -> Step {
     }
 }
 
-/// A `control_response`: the echo of an answer of ours, or the answer to a request of ours.
+/// Reads a `control_response`: the echo of an answer of ours, or the answer to a request of ours.
 pub(super) fn response(response: &ControlResponse, prompt: Option<Uuid>) -> Vec<Step> {
     let request_id = response.request_id.as_str();
     if !request_id.starts_with(OUR_REQUEST) {
@@ -52,7 +52,7 @@ pub(super) fn response(response: &ControlResponse, prompt: Option<Uuid>) -> Vec<
                         Some(TakenAnswer::Allow { updated_input: updated_input.clone() })
                     }
                     EchoedDecision::Deny { .. } => Some(TakenAnswer::Deny),
-                    // No decision of ours reads so.
+                    // We never send such a decision.
                     _ => None,
                 })
             }

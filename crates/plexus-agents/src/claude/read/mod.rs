@@ -1,6 +1,6 @@
 //! From lines of the CLI to steps of the engine.
 //!
-//! Nothing here reads or writes anything: the line and the memory are all it knows.
+//! Pure: the line and the memory are the only inputs.
 
 mod control;
 mod said;
@@ -23,11 +23,11 @@ use uuid::Uuid;
 use self::said::passthrough;
 use super::memory::{ClaudeMemory, PromptProgress, TurnResult};
 
-/// What a reader is told when the conversation cannot be taken up again.
+/// The notice in a chat whose conversation cannot be resumed.
 const NO_CONVERSATION: &str =
     "the agent names its conversation by something that is no id; the next chat begins a new one";
 
-/// Less than anything costs: two ways to add up the same sums differ by less.
+/// A smaller difference between two sums is rounding.
 const ROUNDING_USD: f64 = 1e-9;
 
 /// Reads one line of a journal.
@@ -39,8 +39,8 @@ pub(super) fn line(memory: &mut ClaudeMemory, line: &LineContent) -> Vec<Step> {
     }
 }
 
-/// What a line that cannot be read may have been. The CLI writes the type and the id of a request
-/// into the first bytes of a line.
+/// Says what a line that cannot be read may have been. The CLI writes the type and the id of a
+/// request at the start of a line.
 fn hidden_in(line: &LineContent) -> Hidden {
     let head = match line {
         LineContent::TooLong { head, .. } => String::from_utf8_lossy(head),
@@ -92,7 +92,8 @@ impl ClaudeMemory {
                             subtype.as_ref().map_or("unknown", |subtype| subtype.as_str());
                         control::unserved(request_id, subtype)
                     }
-                    // Whatever a later `claude_code` can read is not served here until it is added.
+                    // A kind that a newer `claude_code` can read is not served until it is added
+                    // here.
                     _ => control::unserved(request_id, "unknown"),
                 }]
             }
@@ -108,8 +109,8 @@ impl ClaudeMemory {
                 Vec::new()
             }
             EventBody::KeepAlive => Vec::new(),
-            // Lines that are of use to some readers, as they are: rate limits, progress of tools,
-            // summaries, and every type that has no name yet.
+            // Lines that some readers use as they are: rate limits, progress of tools, summaries,
+            // and every type without a name yet.
             _ => vec![passthrough(line, line.event_type())],
         }
     }
@@ -117,8 +118,8 @@ impl ClaudeMemory {
     fn system(&mut self, line: &ClaudeStreamJsonEvent, event: &SystemEvent) -> Vec<Step> {
         match event {
             SystemEvent::Init(_) => {
-                // It becomes an argument of a command and part of a path: nothing but a UUID is
-                // one.
+                // It becomes an argument of a command and part of a path, so only a UUID is
+                // accepted.
                 let named = |id: &str| match Uuid::try_parse(id) {
                     Ok(_) => Step::Conversation(id.to_owned()),
                     Err(_) => Step::Event(ChatEvent::Error { message: NO_CONVERSATION.to_owned() }),
@@ -174,8 +175,7 @@ impl ClaudeMemory {
                     .into_iter()
                     .collect()
             }
-            // What only a screen would show: it comes many times a turn and says nothing that an
-            // event of ours does not.
+            // Display state: it comes many times a turn and repeats what our events say.
             SystemEvent::SessionStateChanged(_)
             | SystemEvent::Status(_)
             | SystemEvent::ThinkingTokens(_)
@@ -188,7 +188,7 @@ impl ClaudeMemory {
         }
     }
 
-    /// Judges whether the turn is over; only here, since a result is not the end.
+    /// Judges whether the turn is over. Only this line decides, because a result is not the end.
     fn idle(&mut self) -> Vec<Step> {
         match &self.turn {
             Some(turn) if self.background_tasks == 0 && turn.outstanding.is_empty() => {
@@ -218,8 +218,8 @@ impl ClaudeMemory {
         }
     }
 
-    /// Remembers where in the agent's own conversation the turn stands. What a subagent says stands
-    /// in another. The id becomes an argument of a command one day: nothing but a UUID is one.
+    /// Remembers the turn's last message in the agent's own conversation. A subagent's message
+    /// belongs to another. The id may become an argument of a command, so only a UUID is accepted.
     fn note_message(&mut self, line: &ClaudeStreamJsonEvent, message: &AssistantMessage) {
         if message.meta.parent_tool_use_id.is_none()
             && let Some(turn) = &mut self.turn
@@ -232,8 +232,8 @@ impl ClaudeMemory {
     fn result(&mut self, result: &ResultEvent) {
         if let Some(total) = result.total_cost_usd {
             if total < self.cost_total - ROUNDING_USD {
-                // The CLI before it was killed and noted nothing: this one counts from an earlier
-                // time, at worst from nothing.
+                // The earlier process was killed before it stored its total: this one counts from
+                // an older total, at worst from zero.
                 self.cost_before = 0.0;
             }
             self.cost_total = total;
@@ -248,7 +248,7 @@ impl ClaudeMemory {
     }
 }
 
-/// What whoever watches live gets of a partial message. Subagents speak to the main agent, not to
+/// Returns what live readers get of a partial message. Subagents speak to the main agent, not to
 /// the reader.
 fn live(event: &StreamEvent) -> Option<Step> {
     if event.parent_tool_use_id.is_some() {

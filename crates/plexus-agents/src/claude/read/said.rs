@@ -42,7 +42,7 @@ pub(super) fn assistant(line: &ClaudeStreamJsonEvent, message: &AssistantMessage
     steps.collect()
 }
 
-/// Translates a `user` line: results of tools, and words that the CLI puts into the user's mouth.
+/// Translates a `user` line: results of tools, and text that the CLI writes in the user's name.
 pub(super) fn user(line: &ClaudeStreamJsonEvent, message: &UserMessage) -> Vec<Step> {
     if message.meta.is_replay == Some(true) {
         return Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn user(line: &ClaudeStreamJsonEvent, message: &UserMessage) -> Vec<S
         let decision = meta.permission_decision.as_ref();
         let accepted = decision.filter(|decision| decision.decision.as_deref() == Some("accept"));
         if let (Some(id), Some(decision)) = (&meta.id, accepted) {
-            // An acceptance that does not say by whom is one that nobody here gave.
+            // An acceptance without a source is one that nobody here gave.
             let by = match decision.source.as_ref().map(|source| source.as_str()) {
                 Some("config") => AcceptedBy::Configuration,
                 Some("hook") => AcceptedBy::Hook,
@@ -61,7 +61,7 @@ pub(super) fn user(line: &ClaudeStreamJsonEvent, message: &UserMessage) -> Vec<S
             steps.push(Step::Accepted { tool_use_id: id.as_str().to_owned(), by });
         }
     }
-    // The task of a subagent and the summary of a compaction are for the model, and long; an
+    // The task of a subagent and the summary of a compaction are long and meant for the model; an
     // interruption is for the reader.
     let for_the_model =
         message.meta.parent_tool_use_id.is_some() || message.meta.is_synthetic == Some(true);
@@ -111,7 +111,7 @@ fn tool_result(line: &ClaudeStreamJsonEvent, result: &ToolResult) -> ChatEvent {
 fn blocks_as_written(line: &ClaudeStreamJsonEvent, tool_use_id: &str) -> JsonText {
     let whole = as_json(line.raw_json()).to_value();
     if whole.is_string() {
-        // It cannot be read as values, and is kept as its text.
+        // It is not valid JSON, and is kept as text.
         return JsonText::from(whole);
     }
     let blocks = whole["message"]["content"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -119,7 +119,7 @@ fn blocks_as_written(line: &ClaudeStreamJsonEvent, tool_use_id: &str) -> JsonTex
     JsonText::from(found.map_or(Value::Null, |block| block["content"].clone()))
 }
 
-/// Keeps a line that has no translation, whole.
+/// Keeps a line that has no translation, unchanged.
 pub(super) fn passthrough(line: &ClaudeStreamJsonEvent, event_type: &str) -> Step {
     Step::Event(ChatEvent::Passthrough {
         event_type: event_type.to_owned(),
@@ -127,8 +127,7 @@ pub(super) fn passthrough(line: &ClaudeStreamJsonEvent, event_type: &str) -> Ste
     })
 }
 
-/// Keeps JSON of the CLI as it was written. What would be read as something else than it says is
-/// kept as a string.
+/// Keeps JSON of the CLI as it was written. Text that our parser refuses is kept as a string.
 pub(super) fn as_json(raw: &RawJson) -> JsonText {
     JsonText::parse(raw.get()).unwrap_or_else(|_| JsonText::from(Value::from(raw.get())))
 }

@@ -1,5 +1,5 @@
-//! Every recorded log of the real CLI, translated: what readers of a chat would see of it, compared
-//! with what stands in `tests/data/translated`.
+//! Every recorded log of the real CLI, translated: the events that readers of a chat would see,
+//! compared with the files in `tests/data/translated`.
 //!
 //! `UPDATE_SNAPSHOTS=1 cargo test -p plexus-agents --lib read` writes the files anew; read the
 //! difference before you keep it.
@@ -45,7 +45,7 @@ fn translate(log: &str) -> Vec<Step> {
     steps
 }
 
-/// One line for each step, long texts cut, live text added up.
+/// Returns one line for each step, with long texts cut and live text joined.
 fn shown(steps: &[Step]) -> String {
     let mut out = String::new();
     let mut deltas = 0;
@@ -82,7 +82,7 @@ fn short(value: Value) -> Value {
             json!(text.chars().take(80).chain(['…']).collect::<String>())
         }
         Value::Array(list) => list.into_iter().map(short).collect(),
-        // Whole lines that are passed on are not our words.
+        // Lines that are passed through are not our words.
         Value::Object(map) if map.get("type") == Some(&json!("passthrough")) => {
             json!({"passthrough": map["event_type"]})
         }
@@ -129,8 +129,7 @@ fn text_and_tool_uses_are_told_once_also_with_partial_messages() {
             }
         }
         assert!(uses.values().all(|count| *count == 1), "{name}: {uses:?}");
-        // What the log itself holds: whole text blocks of the main agent, by the message they
-        // belong to.
+        // The log's own text: whole text blocks of the main agent, by message.
         let mut expected = Vec::new();
         for line in log.lines() {
             let line: Value = serde_json::from_str(line).unwrap();

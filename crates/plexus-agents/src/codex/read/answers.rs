@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::super::memory::CodexMemory;
 use super::super::write::{Ours, denial};
 
-/// What whoever reads the chat is told when nobody is logged in.
+/// The message in a chat when nobody is logged in.
 const NO_LOGIN: &str = "nobody is logged in to Codex; run `codex login` as the user of this server";
 
 impl CodexMemory {
@@ -57,7 +57,7 @@ impl CodexMemory {
                 steps.extend(self.steer_over(message));
                 steps
             }
-            // The agent has the reason, or cannot have it: the denial itself follows in any case.
+            // Whether or not the agent could take the reason, the denial itself follows.
             (Ours::Reason(question), _) => {
                 let question = self.questions.get(&question);
                 question.map(|question| Step::Send(vec![denial(question)])).into_iter().collect()
@@ -71,7 +71,7 @@ impl CodexMemory {
         }
     }
 
-    /// The conversation stands, if it is the one that was asked for.
+    /// Notes that the conversation is open, if its settings are those that were requested.
     fn opened(&mut self, opened: Option<ThreadOpened>) -> Vec<Step> {
         let Some(opened) = opened else {
             return self.unusable("the agent opened a conversation and did not name it".to_owned());
@@ -82,7 +82,7 @@ impl CodexMemory {
             opened.approvals_reviewer.as_ref(),
         );
         let id = opened.thread.id.as_str();
-        // It becomes part of a path: nothing but a UUID is one.
+        // It becomes part of a path, so only a UUID is accepted.
         let named = Uuid::try_parse(id).is_ok();
         let unnamed = (!named).then(|| "the agent names its conversation by no id".to_owned());
         if let Some(why) = self.refusal.take().or(moved).or(unnamed) {
@@ -93,7 +93,7 @@ impl CodexMemory {
         vec![Step::Ready]
     }
 
-    /// No prompt can be sent to this process, ever.
+    /// Ends the turn because this process can never take a prompt.
     fn unusable(&mut self, why: String) -> Vec<Step> {
         self.spent = true;
         self.fail(why);

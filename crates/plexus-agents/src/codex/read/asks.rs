@@ -1,7 +1,7 @@
 //! Questions of the agent, each bound to the call that it is about.
 //!
-//! What is asked about is what the question says, or what was announced of the call just before
-//! where the question does not repeat it. A question that cannot be bound is refused.
+//! A question shows its own input, or the input announced for the call just before where the
+//! question does not repeat it. A question that cannot be bound to a call is refused.
 
 use agent_lines::json::RawJson;
 use codex_app::event::request::{
@@ -50,7 +50,7 @@ impl CodexMemory {
         }
     }
 
-    /// The agent does not wait for an answer any more.
+    /// Settles a question for which the agent no longer waits.
     pub(super) fn resolved(&mut self, request_id: &str) -> Vec<Step> {
         match self.questions.remove(request_id) {
             Some(_) => vec![Step::Settled { request_id: request_id.to_owned() }],
@@ -88,7 +88,7 @@ impl CodexMemory {
             match (tool.as_str(), &call.question, &question.approval) {
                 (TYPE, ..) => call.typing = Some(request_id.clone()),
                 (_, None, _) => call.question = Some(request_id.clone()),
-                // A further question about the same call says that it is one.
+                // A further question about the same call carries an approval id.
                 (_, Some(_), Some(_)) => {}
                 (_, Some(_), None) => return vec![refused(&question, SECOND_CALL)],
             }
@@ -103,7 +103,8 @@ impl CodexMemory {
         }))]
     }
 
-    /// An open question about a call of the same id: an answer to one of the two may run the other.
+    /// Returns an open question about a call of the same id: an answer to one of the two may run
+    /// the other.
     fn twin(&self, question: &Question) -> Option<String> {
         question.call.as_ref()?;
         let same = |other: &Question| {
@@ -141,7 +142,8 @@ impl CodexMemory {
             ..question(id, Form::Decision, &ask.thread_id)
         };
         if let Some(approval) = &ask.approval_id {
-            // It says which question about the call this is, and is approved with the rest.
+            // It identifies this question among those about the call, and is approved with the
+            // rest.
             input.insert("approval_id".to_owned(), approval.as_str().into());
             question.approval = Some(approval.as_str().to_owned());
         }
@@ -154,7 +156,8 @@ impl CodexMemory {
         }
     }
 
-    /// The question about a patch says nothing of it: its changes were announced just before.
+    /// Drafts the question about a patch. The question does not repeat the changes: they were
+    /// announced just before.
     fn patch(
         &mut self,
         id: &RequestId,
@@ -173,7 +176,7 @@ impl CodexMemory {
         };
         let changes = changes.and_then(|text| serde_json::from_str::<Value>(&text).ok());
         let Some(changes) = changes else {
-            // A second open call of the same id: nothing of it was kept, and it is refused.
+            // A second open call of the same id: its changes were not kept, and it is refused.
             if announced.is_some_and(|call| call.question.is_some()) {
                 let call = ask.item_id.as_str().to_owned();
                 let (tool, input) = (PATCH.to_owned(), Value::Null);
@@ -216,8 +219,8 @@ impl CodexMemory {
         })
     }
 
-    /// The agent asks whether a tool of an MCP server may run, or the server asks for itself. A
-    /// server can forge what the agent says, but not a call that the agent has announced.
+    /// Drafts the question whether a tool of an MCP server may run, or a question of the server
+    /// itself. A server can forge what the agent says, but not a call that the agent has announced.
     fn elicitation(
         &self,
         id: &RequestId,
@@ -294,7 +297,7 @@ impl CodexMemory {
     }
 }
 
-/// A command as people and rules read it: the script, and the shell that runs it apart.
+/// Returns a command as people and rules read it: the script, with its shell apart.
 pub(super) fn command_input(line: &str, cwd: Option<&str>) -> Map<String, Value> {
     let mut input = Map::new();
     match script_of(line) {
@@ -324,7 +327,7 @@ fn question(id: &RequestId, form: Form, thread: &str) -> Question {
     }
 }
 
-/// A question that nobody is asked.
+/// Refuses a question without asking anybody.
 fn refused(question: &Question, why: &str) -> Step {
     Step::Refused {
         request_id: Some(question.id.to_string()),
@@ -333,7 +336,7 @@ fn refused(question: &Question, why: &str) -> Step {
     }
 }
 
-/// The agent asks for something that we do not serve. It must have an answer, or it waits.
+/// Refuses a request that we do not serve. Without an answer the agent would wait.
 fn unserved(id: &RequestId, what: &str) -> Step {
     Step::Refused {
         request_id: Some(id.to_string()),

@@ -1,4 +1,4 @@
-//! What happens in a turn, and what ran unasked.
+//! Items of a turn, and calls that ran unasked.
 
 use agent_lines::json::RawJson;
 use codex_app::ServerLine;
@@ -16,8 +16,8 @@ use super::super::{EXEC, PATCH};
 use super::asks::command_input;
 use super::{as_json, notice, passthrough};
 
-/// Calls that may be open at the same time. An agent with more is looping; what it then runs is
-/// taken for unasked.
+/// Calls that may be open at the same time. An agent with more is looping; its further calls count
+/// as unasked.
 const MAX_CALLS: usize = 1_024;
 
 impl CodexMemory {
@@ -89,17 +89,17 @@ impl CodexMemory {
         }
     }
 
-    /// Something was typed into a running command.
+    /// Notes that something was typed into a running command.
     pub(super) fn typed(&mut self, key: &str, text: &str) -> Vec<Step> {
         let asked = self.calls.get_mut(key).and_then(|call| call.typing.take());
-        // Nothing is typed by a look at the output.
+        // An empty input only reads the output.
         if text.is_empty() || (asked.is_none() && self.mode != Mode::Strict) {
             return Vec::new();
         }
         vec![Step::Ran { request_id: asked, what: "typing into a running command".to_owned() }]
     }
 
-    /// The agent repeats a message of ours: from here on it is on disk.
+    /// Notes that the agent repeats a message of ours: from here on it is on disk.
     fn message_repeated(&mut self, message: &UserMessage) -> Vec<Step> {
         let mut steps = Vec::new();
         if let (Some(thread), false) = (&self.thread, self.durable) {
@@ -124,7 +124,7 @@ impl CodexMemory {
         let mut steps = vec![tool_use(EXEC, item, Value::Object(input))];
         self.announce(item, line, Called::Command);
         let by_user = command.source.as_deref() == Some("userShell");
-        // One that was asked about has no process yet.
+        // A command that was asked about has no process yet.
         let unasked = command.process_id.is_some() && self.mode == Mode::Strict;
         if by_user || unasked {
             steps.push(Step::Ran { request_id: None, what: "a command, unasked".to_owned() });
@@ -170,7 +170,7 @@ impl CodexMemory {
 
     fn mcp_completed(&mut self, item: &Item, call: &McpToolCall, line: &ServerLine) -> Vec<Step> {
         let failed = call.status != ToolStatus::Completed;
-        // Both are there, and one of them is null.
+        // Both fields are present, and one of them is null.
         let result = call.result.as_ref().filter(|result| result.get() != "null");
         let output = result.or(call.error.as_ref());
         let output = output.map_or_else(|| JsonText::from(Value::Null), as_json);
@@ -184,8 +184,8 @@ impl CodexMemory {
         steps
     }
 
-    /// Remembers a call, until it is over. Of a second one of the same id, whose question will be
-    /// refused, nothing is kept.
+    /// Remembers a call until it is over. A second call of the same id, whose question will be
+    /// refused, is not kept.
     fn announce(&mut self, item: &Item, line: &ServerLine, what: Called) {
         let key = self.key(line.thread_id.as_deref(), &item.id);
         if let Some(open) = self.calls.get_mut(&key) {
@@ -201,7 +201,8 @@ impl CodexMemory {
         }
     }
 
-    /// A call is over. What ran must have been allowed: in the sandbox only what was asked about.
+    /// Notes that a call is over. A call that ran must have been allowed; in the sandbox, only if
+    /// it was asked about.
     fn over(&mut self, item: &Item, line: &ServerLine, ran: bool, what: &str) -> Vec<Step> {
         let key = self.key(line.thread_id.as_deref(), &item.id);
         let call = self.calls.remove(&key);
@@ -241,7 +242,7 @@ fn changes_of(item: &RawJson) -> Value {
     item.and_then(|mut item| item.get_mut("changes").map(Value::take)).unwrap_or_default()
 }
 
-/// What the model thought, where it shows that: a summary, or the whole.
+/// Returns what the model thought, if it shows that: a summary, or the whole.
 fn thoughts(item: &RawJson) -> String {
     let item: Value = serde_json::from_str(item.get()).unwrap_or_default();
     let texts = |name: &str| {

@@ -1,11 +1,11 @@
 //! From lines of the app-server to steps of the engine.
 //!
-//! Nothing here reads or writes anything: the line and the memory are all it knows.
+//! Pure: the line and the memory are the only inputs.
 //!
-//! - this file: which line is what, and the settings that must not move;
+//! - this file: the kinds of line, and the settings that must not change;
 //! - [`answers`]: answers to requests of ours;
 //! - [`asks`]: questions, each bound to the call that it is about;
-//! - [`items`]: what happens in a turn, and what ran unasked;
+//! - [`items`]: items of a turn, and calls that ran unasked;
 //! - [`turns`]: how turns begin and end, and what they use.
 
 mod answers;
@@ -43,7 +43,7 @@ const NEVER_NEEDED: [&str; 4] = [
 pub(super) fn begin(begin: &Begin<'_>) -> CodexMemory {
     CodexMemory {
         mode: mode(begin.config),
-        // A thread that goes on tells what it has used before.
+        // A resumed thread reports its earlier usage first.
         tokens: (*begin.conversation == Conversation::New).then(Tokens::default),
         cost_usd: begin.cost_usd,
         ..CodexMemory::default()
@@ -62,8 +62,8 @@ pub(super) fn line(memory: &mut CodexMemory, prices: &Prices, line: &LineContent
     }
 }
 
-/// What a line that cannot be read may have been; `None` when nobody needs it. The agent writes the
-/// method and the id of a line before everything else.
+/// Says what a line that cannot be read may have been; `None` when nobody needs it. The agent
+/// writes the method and the id at the start of a line.
 fn hidden_in(line: &LineContent) -> Option<Hidden> {
     let head = match line {
         LineContent::TooLong { head, .. } => String::from_utf8_lossy(head),
@@ -144,12 +144,13 @@ impl CodexMemory {
                 let why = server.error.as_ref().map_or("", |error| error.as_str());
                 vec![notice(format!("the MCP server {} did not start: {why}", server.name))]
             }
-            // Turns of subagents: their own thread's, not the session's.
+            // Turns of subagents belong to threads of their own, not to the session.
             Notification::TurnStarted(_) | Notification::TurnCompleted(_) => {
                 vec![passthrough(line.raw_json(), "subagent")]
             }
             Notification::Unknown { method, .. } => vec![passthrough(line.raw_json(), method)],
-            // What comes whole later, what other steps have told, and what no reader needs.
+            // Notifications that come whole later, that repeat other steps, or that no reader
+            // needs.
             Notification::AgentMessageDelta(_)
             | Notification::TokenUsageUpdated(_)
             | Notification::ThreadSettingsUpdated(_)
@@ -172,7 +173,7 @@ impl CodexMemory {
         }
     }
 
-    /// The settings that decide what is asked must stay as they were asked for.
+    /// Checks that the settings which decide what is asked are still those that were requested.
     fn settings(&mut self, now: &ThreadSettings) -> Vec<Step> {
         if let Some(model) = &now.model {
             self.model = Some(model.as_str().to_owned());
@@ -187,7 +188,7 @@ impl CodexMemory {
 }
 
 impl Mode {
-    /// Says which setting is not the one that was asked for, if one is.
+    /// Names a setting that differs from the requested one, if there is one.
     fn moved(
         self,
         policy: Option<&RawJson>,
@@ -210,7 +211,7 @@ impl Mode {
     }
 }
 
-/// A hook that was asked for permission answers in our place.
+/// Reports a hook. One that answers permission requests does so in our place, which is a breach.
 fn hook(method: &Text, run: &HookRun) -> Vec<Step> {
     let event = run.run.event_name.as_ref().map_or("", |name| name.as_str());
     if event == "permissionRequest" {
@@ -223,7 +224,7 @@ fn notice(words: impl Into<String>) -> Step {
     Step::Event(ChatEvent::notice(words.into()))
 }
 
-/// Keeps a line that has no translation, whole.
+/// Keeps a line that has no translation, unchanged.
 fn passthrough(line: &RawJson, event_type: &str) -> Step {
     Step::Event(ChatEvent::Passthrough {
         event_type: event_type.to_owned(),
@@ -231,8 +232,7 @@ fn passthrough(line: &RawJson, event_type: &str) -> Step {
     })
 }
 
-/// Keeps JSON of the agent as it was written. What would be read as something else than it says is
-/// kept as a string.
+/// Keeps JSON of the agent as it was written. Text that our parser refuses is kept as a string.
 fn as_json(raw: &RawJson) -> JsonText {
     JsonText::parse(raw.get()).unwrap_or_else(|_| JsonText::from(Value::from(raw.get())))
 }

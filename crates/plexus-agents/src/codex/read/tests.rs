@@ -13,7 +13,7 @@ use super::super::write::Ours;
 use super::super::{Codex, CodexMemory, CodexOptions, Price};
 use super::*;
 
-/// A recorded conversation while it is read. The ids of requests become those that we write.
+/// A recorded conversation while it is read. The recorded ids of requests are replaced by ours.
 struct Replay {
     codex: Codex,
     memory: CodexMemory,
@@ -52,7 +52,7 @@ impl Replay {
         }
     }
 
-    /// A line of the recorded client: what we would have sent in its place.
+    /// Replays a line of the recorded client as the request that we would have sent.
     fn sent(&mut self, line: &str) {
         let Ok(ClientLine { body: ClientBody::Request { id, request } }) = ClientLine::parse(line)
         else {
@@ -116,7 +116,7 @@ impl Replay {
         }
     }
 
-    /// Reads a line, also from what is stored of the memory: both must mean the same.
+    /// Reads a line with the memory and with its stored copy: both must give the same steps.
     fn read(&mut self, line: &LineContent) -> Vec<Step> {
         let stored = serde_json::to_string(&self.memory).unwrap();
         let mut recalled: CodexMemory = serde_json::from_str(&stored).unwrap();
@@ -153,7 +153,7 @@ impl Replay {
     }
 }
 
-/// Every recording, in the words of [`Replay::words`] without its handshake and its texts.
+/// Every recording, as [`Replay::words`] describes it, without its handshake and its texts.
 const MEANINGS: &[(&str, &str)] = &[
     (
         "accept_command",
@@ -234,7 +234,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("resume_after_kill", "ended, use exec_command, ask 0 exec_command"),
     ("resume_after_kill.2", "ended"),
     ("sandbox_denied_has_no_item", "ended"),
-    // In the sandbox only what was asked about needs an allow.
+    // In the sandbox only calls that were asked about need an allow.
     (
         "sandboxed_runs_unasked",
         "use exec_command, tool_result, use apply_patch, tool_result, use exec_command, \

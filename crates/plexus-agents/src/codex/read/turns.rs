@@ -18,10 +18,11 @@ impl CodexMemory {
 
     pub(super) fn turn_completed(&mut self, told: &Told) -> Vec<Step> {
         let id = told.id.as_str();
-        // A question of a turn that is over wants no answer, though the agent says so only later.
+        // Questions of a turn that is over need no answer, though the agent reports that only
+        // later.
         let mut steps = self.withdraw_questions(id);
         let left_running = self.calls.values().any(|call| may_run(call, id));
-        // What was asked about and runs on is held against its answer when it is over.
+        // A command that was asked about and still runs is checked against its answer when it ends.
         let goes_on = |call: &Call| may_run(call, id) && call.question.is_some();
         self.calls.retain(|_, call| call.turn.as_deref() != Some(id) || goes_on(call));
         let Some(turn) = &mut self.turn else { return steps };
@@ -30,13 +31,13 @@ impl CodexMemory {
         }
         self.last_turn = Some(id.to_owned());
         turn.outcome = Some(outcome(told));
-        // What an interrupted or failed turn took in is lost with it.
+        // Messages that an interrupted or failed turn took are lost with it.
         turn.steers.retain(|_, taken_by| taken_by.as_deref() != Some(id));
         if told.status == TurnStatus::Interrupted {
             turn.steers.clear();
             if let Some(thread) = &self.thread {
-                // What it started runs on. Most of it is ended now; what has left the session of
-                // its command is ended with the process.
+                // Commands that it started are still running. Most of them are ended now; those
+                // that have left the session of their command end with the process.
                 turn.cleaning = true;
                 self.spent |= left_running;
                 steps.push(Step::Send(vec![clean(thread)]));
@@ -47,7 +48,7 @@ impl CodexMemory {
         steps
     }
 
-    /// The commands that an interrupted turn left running were ended.
+    /// Notes that the commands which an interrupted turn left running were ended.
     pub(super) fn cleaned(&mut self) -> Vec<Step> {
         match &mut self.turn {
             Some(turn) if turn.cleaning => {
@@ -58,7 +59,7 @@ impl CodexMemory {
         }
     }
 
-    /// The agent has taken a message, into this turn.
+    /// Notes that the agent has taken a message into the turn `by`.
     pub(super) fn steer_taken(&mut self, message: Uuid, by: Option<String>) -> Vec<Step> {
         let Some(turn) = &mut self.turn else { return Vec::new() };
         match turn.steers.get_mut(&message) {
@@ -71,7 +72,7 @@ impl CodexMemory {
         }
     }
 
-    /// The agent has repeated a message, or will not.
+    /// Forgets a message that the agent has repeated, or never will.
     pub(super) fn steer_over(&mut self, message: Uuid) -> Vec<Step> {
         let Some(turn) = &mut self.turn else { return Vec::new() };
         match turn.steers.remove(&message) {
@@ -80,7 +81,7 @@ impl CodexMemory {
         }
     }
 
-    /// Ends the turn once the agent has said how it ended and nothing of it is under way.
+    /// Ends the turn once the agent has said how it ended and none of its work remains.
     fn end_if_over(&mut self) -> Vec<Step> {
         match &self.turn {
             Some(turn) if turn.outcome.is_some() && turn.steers.is_empty() && !turn.cleaning => {
@@ -90,8 +91,8 @@ impl CodexMemory {
         }
     }
 
-    /// Counts what a thread has used. It tells sums, and some of them twice; a thread that goes on
-    /// first tells what it used before, under an earlier turn.
+    /// Counts what a thread has used. The agent reports totals, some of them twice; a resumed
+    /// thread first reports its earlier usage, under an earlier turn.
     pub(super) fn used(&mut self, prices: &Prices, told: &TokenUsage, turn: Option<&str>) {
         let of = |tokens: &codex_app::event::thread::Tokens| Tokens {
             input: tokens.input_tokens,
@@ -128,7 +129,7 @@ impl Tokens {
     }
 }
 
-/// Whether it is a command of this turn, which may run on when the turn is over.
+/// Whether a call is a command of this turn, which may still run after the turn.
 fn may_run(call: &Call, turn: &str) -> bool {
     call.what == Called::Command && call.turn.as_deref() == Some(turn)
 }
