@@ -1,4 +1,5 @@
-//! The agents that this server knows: the driver of each, its program, and what that said it is.
+//! The agents that this server knows: the driver of each, its program, and the result of asking it
+//! for its version.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::settings::{ProgramLine, Settings};
 pub struct Drivers(BTreeMap<String, Arc<dyn AnyDriver>>);
 
 impl Drivers {
-    /// Adds an agent. Several may have one driver, each with a name of its own.
+    /// Adds an agent. Several agents may share one driver, each under its own name.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, driver: Arc<dyn AnyDriver>) -> Self {
         self.0.insert(name.into(), driver);
@@ -99,7 +100,7 @@ impl Agents {
         })
     }
 
-    /// All of them, the one that a session has without naming any first.
+    /// Returns all of them, the default agent of a session first.
     pub fn all(&self) -> impl Iterator<Item = &Arc<Agent>> {
         let (first, others): (Vec<_>, Vec<_>) =
             self.0.values().partition(|agent| agent.name == FIRST_AGENT);

@@ -1,9 +1,9 @@
-//! Supervision of any agent. This crate knows no vendor: what is particular to one is behind
+//! Supervision of any agent. This crate knows no vendor: code for one kind of agent implements
 //! [`driver::Driver`].
 //!
 //! In reading order:
 //! - [`settings`], [`session`]: what the engine is built from, and what a session was created with.
-//! - [`wall`]: what confines a child, for whoever builds it.
+//! - [`wall`]: the wall around a child, described for the code that builds it.
 //! - [`driver`], [`agents`]: what is particular to one kind of agent, and which ones there are.
 //! - [`identity`], [`authority`], [`audit`]: tokens, who may do what, and the record of refused
 //!   attempts.
@@ -11,20 +11,20 @@
 //! - [`start`], [`walled`], [`run`], [`supervisor`]: one child from its start to its end, and all
 //!   of them.
 //! - [`home`]: the directory of an agent's own settings and login, made ready.
-//! - [`hold`], [`orphans`], [`sweep`], [`files`]: a shim held by a descriptor, and what to end and
-//!   to remove.
+//! - [`hold`], [`orphans`], [`sweep`], [`files`]: a shim held by a descriptor, leftover processes
+//!   to end, and leftover files to remove.
 //! - [`tools`]: a tool call in one form for every agent.
 //! - [`approvals`], [`rulebook`]: permission requests, and what decides them.
 //! - [`preview`]: what a waiting command would change.
 //! - [`budget`]: what a session and everything below it may spend.
 //! - [`hooks`]: what is told to somebody outside, and the answer that may come back.
 //! - [`node`]: this server among others that share its store.
-//! - [`parking`]: an agent that waits has no process.
+//! - [`parking`]: agents that wait for a decision without a process.
 //! - [`reading`], [`deltas`], [`event`], [`prompt`]: events and live text, written and read.
 //! - [`wait`]: waiting for a decision.
-//! - [`replan`]: planning again what lost against another change.
+//! - [`replan`]: planning a change again after it lost against a concurrent one.
 //! - [`handles`]: the names by which the hub finds what the wire shows.
-//! - [`scrub`]: tokens of ours never reach an event.
+//! - [`scrub`]: keeps our tokens out of events.
 //! - [`engine`]: all of it built together.
 
 pub mod agents;

@@ -4,10 +4,10 @@ use plexus_store::{ApprovalRecord, ApprovalStatus};
 use plexus_wire::PermitAnswer;
 use serde_json::value::RawValue;
 
-/// Returns the answer that a record stands for; `None` while it is pending.
+/// Returns the answer to send for a record; `None` while it is pending.
 ///
-/// An allow is sent only for a record that is allowed: every other state, whatever it may be called
-/// tomorrow, is a denial.
+/// An allow is sent only for a record that is allowed: every other state, including those added
+/// later, is a denial.
 #[must_use]
 pub fn answer_of(record: &ApprovalRecord) -> Option<PermitAnswer> {
     let message = record.decision.as_ref().and_then(|decision| decision.message.clone());
@@ -33,7 +33,7 @@ pub fn exact_json(answer: &PermitAnswer) -> Box<RawValue> {
     serde_json::value::to_raw_value(answer).unwrap_or_else(|_| denial_of_last_resort())
 }
 
-/// An answer is JSON by construction; should that ever fail, it is still a denial.
+/// Returns a fixed denial. An answer always serializes; should that ever fail, the child is denied.
 fn denial_of_last_resort() -> Box<RawValue> {
     let text = r#"{"behavior":"deny","message":"the answer could not be written"}"#.to_owned();
     RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())

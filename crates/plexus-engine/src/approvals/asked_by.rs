@@ -1,8 +1,8 @@
-//! Which command a question of the network comes from, as far as the record tells.
+//! Which command causes a question about the network, as far as the events tell.
 //!
 //! A connection names no tool call. The chat's events say which shell commands run at this moment;
-//! the agent itself, or something that it left running, may have opened the connection all the
-//! same, and the words say no more than is known.
+//! but the agent itself, or something that it left running, may have opened the connection. The
+//! text claims no more than is known.
 
 use std::collections::HashMap;
 
@@ -13,11 +13,11 @@ use plexus_wire::{ChatEvent, ToolTarget};
 use super::Approvals;
 use crate::session::SessionConfig;
 
-/// Events of the chat that are looked at, from its end: a command that runs is among the last.
+/// How many of the chat's last events are read: a running command is among the last.
 const LOOKED_AT: u32 = 200;
-/// Commands that are named.
+/// How many commands are named.
 const MOST_COMMANDS: usize = 4;
-/// Characters of a command that are shown; the approval of the command itself has all of it.
+/// How many characters of a command are shown; the command's own approval shows all of it.
 const MAX_COMMAND_CHARS: usize = 300;
 
 impl Approvals {

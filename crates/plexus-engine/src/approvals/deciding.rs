@@ -1,5 +1,5 @@
-//! A decision becomes a change: who may take it, whether it is for the input that was seen, and
-//! what is told of it.
+//! A decision becomes a change: who may make it, whether it is about the input that was seen, and
+//! which event and webhooks report it.
 
 use plexus_core::digest::input_digest;
 use plexus_core::{ApprovalId, CallError, Caller};
@@ -19,10 +19,10 @@ use crate::event::ToNewEvent;
 use crate::session::SessionConfig;
 
 impl Approvals {
-    /// Decides an approval for `caller`, then sends the answer. The same answer again is fine;
-    /// another one names what stands.
+    /// Decides an approval for `caller`, then sends the answer. Repeating the same answer succeeds;
+    /// a different one is a conflict that names the standing decision.
     ///
-    /// A rule that the decision is remembered as is part of the same transaction.
+    /// A rule that remembers the decision is part of the same transaction.
     pub async fn respond(
         &self,
         caller: &Caller,
@@ -66,7 +66,7 @@ impl Approvals {
     }
 
     /// Turns the caller's answer into a verdict, if the caller has the authority for it. Anybody
-    /// above may say no.
+    /// above the session may deny.
     async fn verdict(
         &self,
         caller: &Caller,
@@ -92,12 +92,12 @@ impl Approvals {
         }
         let session = self.store.session(record.session).await?;
         let config = SessionConfig::of(&session)?;
-        // Whoever edits the input writes the answers into it.
+        // A caller that edits the input writes the answers into it.
         let answered = match &answer.updated_input {
             Some(_) => None,
             None => self.answered(record, &config, answer.answers.as_ref())?,
         };
-        // The same input said again is no edit.
+        // Repeating the same input is not an edit.
         let updated = answered
             .as_ref()
             .or(answer.updated_input.as_ref())
@@ -121,7 +121,7 @@ impl Approvals {
         let deed = Deed { asker: record.session, asker_config: &config, tool: &tool };
         self.check_allow(caller, record, &deed).await?;
         if updated.is_some() {
-            // What was edited is another call: a rule that forbids it forbids it here too.
+            // An edited input is another call, so a deny rule applies to it too.
             let judgement = self.judge(&session, &config, &tool).await?;
             if judgement.decision == rules::Decision::Deny {
                 let why = match caller {
@@ -134,7 +134,7 @@ impl Approvals {
         Ok(Verdict::Allow { updated_input: updated })
     }
 
-    /// Checks that an allow of `caller`, who reaches this approval, counts for what it is about.
+    /// Checks that `caller`, who reaches this approval, has the authority to allow this call.
     ///
     /// # Errors
     /// `forbidden` when it does not.
@@ -150,7 +150,7 @@ impl Approvals {
             Caller::Child(_) => return Err(CallError::forbidden("decide: a child may only ask")),
         };
         if !self.is_judged_here(record).await? {
-            // Where a path leads decides what a session may allow, and this server cannot see the
+            // What a session may allow depends on where paths lead, and this server cannot see the
             // files of that machine.
             return Err(CallError::forbidden(format_args!(
                 "allow {}: its agent runs on another server",
@@ -171,7 +171,8 @@ impl Approvals {
         Ok(())
     }
 
-    /// Decides by deadline, or because the question went away. Somebody else being first is fine.
+    /// Decides by deadline, or because the question went away. Losing to another decision is not an
+    /// error.
     pub async fn settle_by_itself(
         &self,
         record: &ApprovalRecord,
@@ -194,8 +195,7 @@ impl Approvals {
         }
     }
 
-    /// Builds the change that decides an approval that was asked about, with its event and what is
-    /// told outside.
+    /// Builds the change that decides a stored approval, with its event and its webhook messages.
     pub(crate) fn decision_on(
         &self,
         record: &ApprovalRecord,

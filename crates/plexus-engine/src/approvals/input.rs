@@ -1,4 +1,5 @@
-//! What the input of a tool call may hold, so that its decider sees exactly what is sent.
+//! What the input of a tool call may contain, so that its decider sees exactly the bytes that are
+//! sent.
 
 use plexus_core::auth::TOKEN_PREFIX;
 use plexus_store::{JsonText, StoreError};
@@ -9,12 +10,12 @@ const TOKEN_DIGITS: usize = 64;
 
 /// Reads the input of a permission request or of an edit.
 ///
-/// An input is shown, digested, stored and sent as it is. Masking a token of ours would show
-/// something else than is sent, and showing it would hand its authority to whoever decides: such an
-/// input is refused.
+/// An input is shown, digested, stored and sent as it is. Masking one of our tokens would show
+/// something other than what is sent, and showing it would give its authority to the decider. Such
+/// an input is refused.
 ///
 /// # Errors
-/// `Invalid` when the input cannot be read as what it says, or holds a token of ours.
+/// `Invalid` when the input cannot be parsed faithfully, or contains one of our tokens.
 pub(crate) fn acceptable(input: &JsonText) -> Result<Value, StoreError> {
     let value: Value = input.read()?;
     if holds_token(&value) {

@@ -1,5 +1,5 @@
-//! What would happen to a call if it were asked now: by rules, and by a mode that the operator set
-//! for a while. Live requests, edited inputs, releases and `rule_test` all come through
+//! What would happen to a call if it were asked now: by rules, and by a temporary mode that the
+//! operator set. Live requests, edited inputs, releases and `rule_test` all come through
 //! [`Approvals::judge`], so they cannot disagree.
 
 use plexus_core::RuleId;
@@ -18,16 +18,16 @@ pub struct Judgement {
     pub decision: Decision,
     /// Who decides; `None` when somebody is asked.
     pub by: Option<DecidedBy>,
-    /// The rule that decides or wants it asked.
+    /// The rule that decides the call or demands a question.
     pub rule: Option<RuleId>,
-    /// Every rule that the decision rests on, each of which counts as used.
+    /// Every rule that the decision depends on; each counts as used.
     pub used: Vec<RuleId>,
     /// Why, for whoever may see the rules.
     pub why: String,
 }
 
 impl Judgement {
-    /// Returns the decision that needs nobody, and who makes it.
+    /// Returns the decision that is made without asking anybody, and who makes it.
     pub(crate) fn at_once(&self) -> Option<(Verdict, DecidedBy)> {
         let by = self.by?;
         match self.decision {
@@ -60,7 +60,7 @@ impl Approvals {
                 used: ruling.used,
                 why: ruling.why,
             }),
-            // A rule that wants it asked beats a mode.
+            // An `ask` rule beats a mode.
             (Decision::Ask, Some(_)) => Ok(asked(ruling)),
             (Decision::Allow | Decision::Deny | Decision::Ask, None) => {
                 Ok(self.mode_says(session, config, tool)?.unwrap_or_else(|| asked(ruling)))
@@ -68,8 +68,8 @@ impl Approvals {
         }
     }
 
-    /// Why a rule or a mode decided, for everybody who sees the decision. A rule is known by its id
-    /// and told by its reason: its pattern is for those to whom `rules` shows it.
+    /// Says why a rule or a mode decided, for everybody who sees the decision. The text gives the
+    /// rule's reason, never its pattern: only callers to whom `rules` shows it may see that.
     pub(crate) async fn told(&self, judgement: &Judgement) -> Result<String, StoreError> {
         let verb = match judgement.decision {
             Decision::Allow => "allowed",
@@ -91,8 +91,8 @@ impl Approvals {
         })
     }
 
-    /// What the rules say, once those that it rests on are known to be in force still, and to be
-    /// their author's to make.
+    /// Applies the rules, after checking that each one the ruling depends on is still in force and
+    /// within its author's authority.
     async fn standing_rules_say(
         &self,
         session: &SessionRecord,
@@ -116,7 +116,8 @@ impl Approvals {
                         why,
                     });
                 }
-                // It ended with its run, was removed or is used up: what was compiled is old.
+                // The rule ended with its run, was removed or is used up, so the compiled rules are
+                // stale.
                 Used::Gone => self.rulebook.changed(),
             }
         }
@@ -179,7 +180,7 @@ enum Used {
     InForce,
     /// One of them is gone or used up.
     Gone,
-    /// One of them allows what its author may not; its pattern.
+    /// One of them allows what its author may not allow. Holds its pattern.
     Beyond(String),
 }
 

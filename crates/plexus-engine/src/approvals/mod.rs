@@ -44,7 +44,7 @@ use crate::hooks::Hooks;
 use crate::parking::ParkCounts;
 use crate::rulebook::Rulebook;
 
-/// When a session that asked for no deadline is reminded of, and how often.
+/// The interval of reminders about a question whose session has no deadline.
 pub(crate) const REMIND_EVERY: Duration = Duration::from_secs(300);
 
 /// A permission request, from whichever channel.
@@ -63,7 +63,7 @@ pub struct Question<'a> {
     pub tool_name: &'a str,
     /// The call.
     pub tool_use_id: &'a str,
-    /// Byte for byte as it was asked.
+    /// The input, byte for byte as it was asked.
     pub input: JsonText,
     /// What the agent says of it.
     pub description: Option<String>,
@@ -83,7 +83,7 @@ pub struct Approvals {
     /// What the agents that ask can do.
     pub agents: Agents,
     waited: DecisionLatency,
-    /// How often an agent that waits could be parked.
+    /// Counts how often a waiting agent could be parked.
     pub(crate) parkable: ParkCounts,
 }
 
@@ -96,7 +96,7 @@ pub struct Answer {
     pub message: Option<String>,
     /// The input to run instead of the one that was asked about.
     pub updated_input: Option<Value>,
-    /// What is answered to a question of the agent.
+    /// The answers to a question of the agent.
     pub answers: Option<Answers>,
     /// The digest of the input that the caller saw.
     pub input_digest: Option<String>,
@@ -151,8 +151,8 @@ impl Approvals {
         Ok(!crate::parking::waker::parked_of(self, session).await?.is_empty())
     }
 
-    /// Builds the changes after which nothing wakes the parked agent of a session, whose chat is
-    /// being ended without a process.
+    /// Builds the changes that keep a session's parked agent from being woken, because its chat is
+    /// ended without a process.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -169,8 +169,8 @@ impl Approvals {
         self.waited.read()
     }
 
-    /// Counts how long a question waited for its decision. The commit has woken whoever waits for
-    /// the answer: the run that asked, or the call that did.
+    /// Counts how long a question waited for its decision. The commit has already woken the run or
+    /// the call that waits for the answer.
     pub(crate) fn decided(&self, record: &ApprovalRecord, fresh: Fresh) {
         self.waited.note(record, fresh);
         plexus_fault::point!("decision.committed");

@@ -21,12 +21,12 @@ impl Approvals {
     /// Builds the changes that open an approval and, when a rule or a mode answers at once, decide
     /// it too.
     ///
-    /// A request that stands already is only joined: it is decided, or was judged when it came.
+    /// A request that is already stored is only joined: it was judged when it came.
     pub(crate) async fn plan(&self, question: &Question<'_>) -> Result<Vec<Change>, StoreError> {
         let config = SessionConfig::of(question.session)?;
         let input = acceptable(&question.input)?;
-        // Taken before the rules are looked at: a rule that is added later than this may have been
-        // missed, and then the request is judged again.
+        // The time is taken before the rules are read: a rule added later may have been missed, and
+        // then the request is judged again.
         let now = UnixMillis::now();
         let standing = self
             .store
@@ -43,7 +43,7 @@ impl Approvals {
                 let decision = decision(open.id, question.chat, verdict, by, Some(why))?;
                 decided.push(Change::DecideApproval(decision));
             } else {
-                // Only what somebody has to decide is told outside.
+                // Webhooks hear only of requests that somebody has to decide.
                 open.outbox = self.hooks.requested(&open, question.session)?;
             }
         }
@@ -106,11 +106,11 @@ impl Approvals {
         })
     }
 
-    /// Opens an approval that no journal line stands for (the MCP channel). Asked again, it joins
-    /// what stands.
+    /// Opens an approval that has no journal line (the MCP channel). Asked again, it joins the
+    /// stored one.
     ///
     /// The same request may come twice at once, and the rule that answered may be gone between the
-    /// look and the commit; then it is planned again.
+    /// read and the commit; then the change is planned again.
     pub async fn open(&self, question: &Question<'_>) -> Result<ApprovalRecord, StoreError> {
         let mut replans = Replans::default();
         loop {
@@ -142,8 +142,8 @@ impl Approvals {
     }
 }
 
-/// When a question is passed on: as the session asked, else at half of its time, else after
-/// [`REMIND_EVERY`]. Always before it expires.
+/// Returns when a question is passed on: as the session asked, else at half of its timeout, else
+/// after [`REMIND_EVERY`]. This is always before it expires.
 fn escalate_after(config: &SessionConfig, timeout: Option<Duration>) -> Duration {
     let asked = config.escalate_after_secs.map(Duration::from_secs);
     match (asked, timeout) {

@@ -9,7 +9,7 @@ use super::Approvals;
 use super::input::acceptable;
 use crate::session::SessionConfig;
 
-/// A verdict, with what it answers to a question.
+/// A verdict, with the answers to a question.
 pub(crate) struct Reply {
     pub(crate) verdict: Verdict,
     pub(crate) answers: Option<Answers>,
@@ -22,10 +22,11 @@ impl From<Verdict> for Reply {
 }
 
 impl Approvals {
-    /// Returns the input that carries the answers of an allow; `None` when the request is no
-    /// question that takes answers.
+    /// Returns the input that carries the answers of an allow; `None` when the request needs no
+    /// answers and has none.
     ///
-    /// An allow without answers would tell the agent that nobody answered, so it is refused.
+    /// An allow of a question without answers would tell the agent that nobody answered, so it is
+    /// refused.
     pub(crate) fn answered(
         &self,
         record: &ApprovalRecord,

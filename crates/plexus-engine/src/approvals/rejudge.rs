@@ -1,9 +1,9 @@
-//! Rules and modes that came through another server: what waits here is judged by them within a
-//! second.
+//! Applies rules and modes that came through another server to the questions that wait here, within
+//! a second.
 //!
-//! A call is judged on the machine of its agent alone: where a path leads is a question of that
-//! machine's files. So the server through which a rule comes leaves the questions of other servers'
-//! agents to those, and they look for themselves.
+//! A call is judged only on the machine of its agent, because where a path leads depends on that
+//! machine's files. So a server that receives a rule leaves the questions of other servers' agents
+//! alone, and those servers poll for new rules.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,10 +16,10 @@ use plexus_store::{
 
 use super::Approvals;
 
-/// How often a server that shares its store looks for what came through another.
+/// How often a server that shares its store polls for rules and modes that came through another.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// By what each waiting question was judged: the rules and the state of its session.
+/// What each waiting question was last judged by: the rules and the revision of its session.
 #[derive(Default)]
 pub(super) struct Rejudge {
     judged: HashMap<ApprovalId, (u64, u64)>,
@@ -27,10 +27,10 @@ pub(super) struct Rejudge {
 }
 
 impl Rejudge {
-    /// Judges again what waits here and was judged by other rules than stand now.
+    /// Judges again each question that waits here and was judged by rules that have changed.
     pub(super) async fn look(&mut self, approvals: &Approvals) -> Result<(), StoreError> {
-        // Every question wakes whoever calls this; the others' rules are worth a look once a while
-        // only.
+        // Every question wakes the caller of this function, but other servers' rules need only be
+        // polled now and then.
         if self.looked_at.is_some_and(|at| at.elapsed() < LOOK_EVERY) {
             return Ok(());
         }
@@ -55,8 +55,8 @@ impl Rejudge {
                     Err(error) => return Err(error),
                 };
                 let now = (rules, session.revision);
-                // Also one that is new to us: the rules may have changed since it was judged at its
-                // opening.
+                // This includes a question that is new to us: the rules may have changed after its
+                // opening judged it.
                 if self.judged.get(&record.id) != Some(&now) {
                     approvals.release_one(record).await?;
                 }
@@ -69,7 +69,7 @@ impl Rejudge {
     }
 }
 
-/// Tells one set of stored rules from another: a rule never changes, it comes and goes.
+/// Hashes the ids of the stored rules. A stored rule never changes, so the ids identify the set.
 async fn fingerprint(approvals: &Approvals) -> Result<u64, StoreError> {
     let mut hasher = DefaultHasher::new();
     let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
@@ -82,7 +82,7 @@ async fn fingerprint(approvals: &Approvals) -> Result<u64, StoreError> {
 }
 
 impl Approvals {
-    /// Whether the agent that asks is this server's, or nobody's.
+    /// Returns whether the agent that asks belongs to this server, or to none.
     pub(super) async fn is_judged_here(&self, record: &ApprovalRecord) -> Result<bool, StoreError> {
         let (Some(lease), Some(n)) = (self.store.lease(), record.run) else { return Ok(true) };
         match self.store.run(RunKey { session: record.session, n }).await {

@@ -1,4 +1,4 @@
-//! Requests that wait are answered by rules and modes that came after them.
+//! Answers waiting requests by rules and modes that came after them.
 
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
@@ -13,8 +13,8 @@ use crate::replan::Replans;
 use crate::session::SessionConfig;
 
 impl Approvals {
-    /// Answers every pending request, below `under` and asked until `asked_until` if those are set,
-    /// that rules or modes decide by now; each on its own record. Returns which.
+    /// Answers every pending request that rules or modes now decide, and returns their ids. `under`
+    /// and `asked_until` limit which requests are considered. Each is committed on its own.
     pub async fn release(
         &self,
         under: Option<SessionId>,
@@ -41,7 +41,7 @@ impl Approvals {
         Ok(released)
     }
 
-    /// Lists what waits, everywhere or below a session.
+    /// Lists the pending requests, everywhere or below a session.
     pub async fn waiting(&self, under: Option<SessionId>) -> Result<Vec<ApprovalId>, StoreError> {
         let filter = ApprovalFilter { stage: Stage::Pending, under, ..ApprovalFilter::default() };
         let mut waiting = Vec::new();
@@ -54,7 +54,8 @@ impl Approvals {
         Ok(waiting)
     }
 
-    /// Decides one pending request by what stands now. Says whether this was what decided it.
+    /// Decides one pending request by the rules and modes in force. Returns whether this call
+    /// decided it.
     pub(super) async fn release_one(&self, record: &ApprovalRecord) -> Result<bool, StoreError> {
         if !self.is_judged_here(record).await? {
             return Ok(false);
@@ -80,7 +81,7 @@ impl Approvals {
                     self.waited.note(record, fresh);
                     return Ok(fresh == Fresh::Made);
                 }
-                // Somebody else was first; or the rule is gone, and what is left of them is asked
+                // Somebody else decided first, or a rule is gone and the remaining rules are asked
                 // again.
                 Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => {
                     match self.store.approval(record.id).await {
@@ -95,8 +96,8 @@ impl Approvals {
         Ok(false)
     }
 
-    /// The changes that count a judgement's rules as used. Those of a file have no row, and are
-    /// counted here and now.
+    /// Builds the changes that count a judgement's rules as used. Rules from a file have no row and
+    /// are counted immediately.
     pub(super) fn uses(&self, judgement: &Judgement, now: UnixMillis) -> Vec<Change> {
         let mut changes = Vec::new();
         for id in judgement.used.iter().copied() {

@@ -12,21 +12,21 @@ use crate::handles;
 use crate::session::SessionConfig;
 use crate::tools::ToolReader;
 
-/// Shows approvals that wait.
+/// Converts approvals to their wire form.
 #[derive(Clone)]
 pub struct ApprovalViews {
     /// What the calls would act on.
     pub tools: ToolReader,
 }
 
-/// What a call would act on, how much harm it could do, and what it asks. None is known when the
+/// What a call would act on, how much harm it could do, and what it asks. All are unknown when the
 /// session's configuration cannot be read.
 #[derive(Default)]
 pub(crate) struct Effect {
     pub(crate) target: Option<Said<ToolTarget>>,
     pub(crate) risk: Option<Said<Risk>>,
     pub(crate) question: Option<Said<Question>>,
-    /// Whether it can be tried over a copy.
+    /// Whether it can be tried on a copy of the files.
     pub(crate) preview: bool,
 }
 
@@ -35,7 +35,7 @@ impl ApprovalViews {
         Self { tools: ToolReader::new(agents) }
     }
 
-    /// An approval of a session as `pending` and `poll` show it.
+    /// Returns an approval of a session as `pending` and `poll` show it.
     ///
     /// # Errors
     /// When what was stored with it cannot be read.
@@ -87,7 +87,7 @@ impl ApprovalViews {
         Ok(Effect { target: Some(call.target.into()), risk: Some(risk.into()), question, preview })
     }
 
-    /// An approval of a session as `history` shows it: with the question and its answers.
+    /// Returns an approval of a session as `history` shows it: with the question and its answers.
     ///
     /// # Errors
     /// When what was stored with it cannot be read.
@@ -111,13 +111,14 @@ impl ApprovalViews {
     }
 }
 
-/// The directory in which a session's commands start, and its relative paths. A session whose
-/// configuration cannot be read has none to show; it cannot be asked about anything new either.
+/// Returns the directory in which a session's commands and relative paths start. A session whose
+/// configuration cannot be read has none; no new question can come from it either.
 pub(crate) fn working_dir(session: &SessionRecord) -> Option<PathBuf> {
     SessionConfig::of(session).ok().map(|config| config.working_dir)
 }
 
-/// An approval as a conflict names what stands, without what only its agent's driver can read.
+/// Returns the standing decision as a conflict shows it, without the parts that only the agent's
+/// driver can read.
 pub fn as_decision(record: &ApprovalRecord) -> DecidedApproval {
     let decision = record.decision.as_ref();
     DecidedApproval {

@@ -1,7 +1,7 @@
 //! How long permission requests waited, by who decided them: what the metrics page shows.
 //!
-//! Only what waited is counted. A request that a rule or a mode answers in the transaction that
-//! opens it has not, and one that its agent withdrew was decided by nobody.
+//! Only requests that waited are counted. One that a rule or a mode answers in the transaction that
+//! opens it did not wait, and one that its agent withdrew was decided by nobody.
 
 use plexus_core::{Latency, LatencyReading};
 use plexus_store::{ApprovalRecord, DecidedBy, Fresh};

@@ -1,5 +1,5 @@
-//! Expiry, reminders, escalation, and requests that a new rule covers. Times are stored, so they
-//! keep counting while no server runs, and are enforced as soon as one does.
+//! Expiry, reminders, escalation, and requests that a new rule covers. Deadlines are stored as
+//! absolute times, so they pass even while no server runs, and are enforced as soon as one does.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,14 +21,14 @@ use crate::session::SessionConfig;
 use crate::tools::ToolReader;
 use crate::wait::STORE_RETRY;
 
-/// The longest sleep between two looks: a clock that was set forward is noticed within this time.
+/// The longest sleep between two checks: a clock that was set forward is noticed within this time.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 
 /// The shortest time between two reminders that a deadline is near.
 const MIN_REMINDER: Duration = Duration::from_secs(15);
 
-/// How long after a rule was added a request may still come that was judged without it: far longer
-/// than a commit takes.
+/// How long after a rule is added a request may still be stored that was judged without it: far
+/// longer than a commit takes.
 const LATECOMERS: Duration = Duration::from_secs(60);
 
 /// Enforces deadlines until the server stops.
@@ -61,8 +61,8 @@ pub(crate) async fn enforce(approvals: Arc<Approvals>, shutdown: CancellationTok
     }
 }
 
-/// Does everything that is due, and says when something will be again. What fails for one request
-/// is no reason to forget the others.
+/// Does everything that is due, and returns when something is due next. A failure for one request
+/// does not stop the others.
 async fn look(
     approvals: &Approvals,
     latecomers: &mut Latecomers,
@@ -90,7 +90,7 @@ async fn look(
     })
 }
 
-/// Logs a failure, and says whether it was one.
+/// Logs the error if there is one, and returns whether there was.
 fn noted(record: &ApprovalRecord, result: Result<(), StoreError>) -> bool {
     if let Err(error) = &result {
         tracing::warn!(approval = %record.id, %error, "what was due could not be done; trying \
@@ -99,8 +99,8 @@ fn noted(record: &ApprovalRecord, result: Result<(), StoreError>) -> bool {
     result.is_err()
 }
 
-/// Requests that were judged by older rules and stored after a new one had released what it covers.
-/// They are judged again, so that nobody is asked what a rule has answered.
+/// Requests that were judged by older rules but stored after a new rule had released what it
+/// covers. They are judged again, so that nobody is asked a question that a rule answers.
 #[derive(Default)]
 struct Latecomers {
     /// The change of the rules that `judged` is about.
@@ -118,21 +118,21 @@ impl Latecomers {
         if self.since != Some(widened) {
             (self.since, self.judged) = (Some(widened), HashSet::new());
         }
-        // A request looks at the clock before it looks at the rules: one that is younger than the
-        // change has seen it. Such are not even read: this happens with every question for a while
-        // after a change and after a start, and thousands may wait.
+        // A request reads the clock before it reads the rules, so a request younger than the change
+        // has seen it. Those are not even fetched: this runs with every question for a while after
+        // a change and after a start, and thousands may wait.
         let wanted = |record: &ApprovalRecord| self.judged.insert(record.id);
         approvals.release(None, Some(widened), wanted).await.map(drop)
     }
 }
 
-/// Passes a request on to whoever stands above the one who did not answer; at the top it becomes a
-/// reminder. The first answer wins, whoever gives it.
+/// Passes a request on to the next owner above the one who did not answer; at the top it becomes a
+/// reminder. The first answer wins, no matter who gives it.
 async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), StoreError> {
     let store: &dyn Store = &*approvals.store;
     let session = match store.session(record.session).await {
         Ok(session) => session,
-        // Deleted in this moment, and its requests with it.
+        // The session was deleted meanwhile, and its requests with it.
         Err(StoreError::NotFound { .. }) => return Ok(()),
         Err(error) => return Err(error),
     };
@@ -162,7 +162,7 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
     let change = Change::EscalateApproval(EscalateApproval {
         id: record.id,
         expects_owner: record.owner,
-        // A reminder leaves the owner as it is: without this, every server that found it due would
+        // A reminder does not change the owner. Without this, every server that found it due would
         // remind.
         expects_escalations: record.escalations,
         to,
@@ -179,8 +179,9 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
     changes.extend(told_to(store, to, record, &session, &approvals.views.tools).await?);
     match store.commit(changes, Priority::Urgent).await {
         Ok(_) => Ok(()),
-        // Decided in this moment; or the chat of the new owner has just ended, and then its next
-        // one need not hear of it; or another server runs that chat, and `pending` and `wait` tell.
+        // The request was decided meanwhile; or the chat of the new owner has just ended, and its
+        // next chat need not hear of it; or another server runs that chat, and `pending` and `wait`
+        // show it.
         Err(StoreError::Conflict { .. } | StoreError::Fenced { .. }) => {
             match store.commit(passed_on, Priority::Urgent).await {
                 Ok(_) | Err(StoreError::Conflict { .. } | StoreError::NotFound { .. }) => Ok(()),
@@ -191,13 +192,13 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
     }
 }
 
-/// Seconds that are begun: what is left is never said to be nothing.
+/// Rounds up to whole seconds, at least one: the time left is never shown as zero.
 fn whole_secs(left: Duration) -> u128 {
     left.as_millis().div_ceil(1_000).max(1)
 }
 
-/// When the next step is due: as the session asked, or at half of what is left, so that everybody
-/// above hears of it before it expires.
+/// Returns when the next step is due: as the session asked, or at half of the time left, so that
+/// everybody above hears of it before it expires.
 fn next_step(config: &SessionConfig, to: Owner, left: Option<Duration>) -> Option<Duration> {
     let asked = config.escalate_after_secs.map(|secs| Duration::from_secs(secs.max(1)));
     match (asked, left) {
@@ -205,14 +206,14 @@ fn next_step(config: &SessionConfig, to: Owner, left: Option<Duration>) -> Optio
         (Some(asked), Some(left)) if asked < left => Some(asked),
         (_, Some(left)) => match to {
             Owner::Session(_) => Some(left / 2),
-            // A last reminder shortly before the end; behind the deadline there is nothing to
+            // The last reminder comes shortly before the deadline; after it there is nothing to
             // remind of.
             Owner::Operator => Some(left / 2).filter(|step| *step >= MIN_REMINDER),
         },
     }
 }
 
-/// The `tool_request` event in the open chat of the session that is asked from now on.
+/// Builds the `tool_request` event in the open chat of the session that now owns the request.
 async fn told_to(
     store: &dyn Store,
     to: Owner,

@@ -1,5 +1,5 @@
-//! Years of waiting at once: the clock is set to the next moment at which something is due, again
-//! and again.
+//! Simulates years of waiting: each step sets the virtual clock to the next moment at which
+//! something is due.
 
 use crate::agents::Agents;
 use plexus_core::{Caller, SessionId};
@@ -70,13 +70,12 @@ impl Scene {
         self.approvals.open(&question).await.unwrap()
     }
 
-    /// Does what is due and lets time pass until something is due again, until `until`.
+    /// Does what is due and advances the clock to the next due time, until `until`.
     async fn pass(&mut self, until: UnixMillis) {
         while UnixMillis::now() < until {
             let now = UnixMillis::now();
             let next = look(&self.approvals, &mut self.latecomers).await.unwrap().unwrap_or(until);
-            // As the loop does it: at least a millisecond, so that nothing is looked at without
-            // end.
+            // As in the real loop, time advances by at least a millisecond, so that this ends.
             virtual_time::set(next.clamp(now.plus(Duration::from_millis(1)), until.max(now)));
         }
     }
@@ -94,7 +93,7 @@ impl Scene {
     }
 }
 
-/// The moment at which it was due, and at most a second later.
+/// Returns whether it came no earlier than due and less than a second late.
 fn in_time(took: Duration, due: Duration) -> bool {
     took >= due && took < due + Duration::from_secs(1)
 }
@@ -112,7 +111,7 @@ async fn a_deadline_two_years_away_is_kept_and_told_of_before() {
         (ApprovalStatus::Expired, DecidedBy::Deadline)
     );
     assert!(in_time(took, two_years), "it took {took:?}");
-    // At half of what is left, again and again, until less than a reminder is worth.
+    // Each reminder comes at half of the time left, until that is less than `MIN_REMINDER`.
     assert!((20..=24).contains(&record.escalations), "reminded {} times", record.escalations);
 }
 
