@@ -16,8 +16,8 @@ use crate::cli::sanitize;
 /// Characters of a title; what it leaves out is in the content.
 const MAX_TITLE_CHARS: usize = 300;
 
-/// Bytes of an input beside which a diff is shown: both hold the same text, and a line has a limit
-/// in every client.
+/// The largest input, in bytes, that is sent together with a diff: both hold the same text, and
+/// every client limits the length of a line.
 const MAX_DIFF_BYTES: usize = 4 * 1024 * 1024;
 
 /// Bytes of a file that is compared with what would replace it.
@@ -207,7 +207,8 @@ fn locations(target: &ToolTarget, input: &Value, dir: &Path, files: Files) -> Ve
     places
 }
 
-/// The change of one file. Only what both sides are known of is a diff of the protocol.
+/// Draws the change of one file. The protocol's diff needs both sides, so other changes are text or
+/// nothing.
 fn drawn(change: &FileChange, input: &Value, dir: &Path, files: Files) -> Option<Value> {
     let path = dir.join(&change.path);
     let text = |at: &str| input.pointer(at).and_then(Value::as_str);

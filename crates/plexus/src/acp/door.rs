@@ -22,7 +22,7 @@ use super::server::Server;
 use super::servers::Servers;
 use crate::cli::complain;
 
-/// Causes that wait for the loop; behind them their senders wait.
+/// Causes that are queued for the loop; a sender waits while the queue is full.
 const MAX_CAUSES: usize = 256;
 
 /// The longest line of an editor: a prompt of 10 MiB, which is the most that the server takes, with
@@ -37,7 +37,7 @@ const MAX_SESSIONS: usize = 64;
 pub(super) enum Cause {
     /// A session was found or created, or not.
     Found { request: RequestId, how: How, outcome: Result<Opened, Refusal> },
-    /// A request is done that concerns no open session.
+    /// A request that concerns no open session is done.
     Done { request: RequestId, outcome: Result<Value, Refusal> },
     /// Something was heard of a session.
     Heard { session: SessionId, heard: Heard },
@@ -339,7 +339,7 @@ impl Door {
             let refusal = Refusal::now("a prompt is running in this session");
             return self.hands.say(&refusal.answer(request)).await;
         }
-        // The one that was open is dropped first: it must not be heard twice.
+        // The earlier opening is dropped first, so that the session is not heard twice.
         self.sessions.remove(&session.id);
         let opened = Fronted::open(&session, request, how, notes, &self.hands).await;
         self.sessions.insert(session.id, opened);

@@ -13,7 +13,7 @@ use tokio::task::{AbortHandle, JoinHandle, JoinSet};
 use super::door::Cause;
 use super::server::Server;
 
-/// Lines that wait for an editor that does not read; behind them the door itself waits.
+/// Lines that are queued for an editor that does not read; the door waits while the queue is full.
 const MAX_WAITING_LINES: usize = 256;
 
 /// Tasks at the same time: requests, decisions and cancellations that wait for the server.
@@ -101,7 +101,7 @@ impl Hands {
         self.tasks.len() < MAX_TASKS
     }
 
-    /// Does something beside the loop; what comes of it enters the loop.
+    /// Runs a task beside the loop; its result enters the loop as a cause.
     pub(super) fn later(
         &mut self,
         work: impl Future<Output = Cause> + Send + 'static,

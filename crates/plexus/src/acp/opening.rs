@@ -23,9 +23,9 @@ const MAX_LISTED: usize = 1_000;
 /// What the command line says about sessions.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    /// The kind of agent of new sessions; the server's first one without.
+    /// The kind of agent of new sessions; the server's first one by default.
     pub(super) agent: Option<String>,
-    /// The one session that every conversation is, by name or id.
+    /// The one session that serves every conversation, by name or id.
     pub(super) session: Option<String>,
     /// The model of new sessions.
     pub(super) model: Option<String>,
@@ -35,7 +35,7 @@ pub(super) struct Settings {
     pub(super) data_dir: PathBuf,
 }
 
-/// Whom the editor said it is; noted with the sessions that it creates.
+/// The name that the editor gave itself; noted with the sessions that it creates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Editor(pub(super) String);
 
@@ -74,7 +74,7 @@ impl Opened {
     }
 }
 
-/// Returns what the agent of new sessions can do. Of one that the server does not know, that is
+/// Returns what the agent of new sessions can do. An agent that the server does not know can do
 /// nothing.
 pub(super) async fn powers(server: &Server, settings: &Settings) -> Result<AgentPowers, Refusal> {
     let agent = match &settings.session {
@@ -86,7 +86,7 @@ pub(super) async fn powers(server: &Server, settings: &Settings) -> Result<Agent
         },
     };
     let kinds = server.call::<method::agents::Kinds>(&NoParams {}).await?.agents;
-    // The first one is that of a session that names none.
+    // A session that names no agent gets the first one.
     let is_it = |kind: &AgentKind| agent.as_ref().is_none_or(|agent| *agent == kind.agent);
     Ok(kinds.into_iter().find(is_it).map(|kind| kind.powers).unwrap_or_default())
 }
@@ -180,8 +180,8 @@ fn named(which: &str) -> SessionRef {
     which.parse().map_or_else(|_| SessionRef::named(which), SessionRef::id)
 }
 
-/// Whether an editor may open a session: it prompts only what no other session prompts, and shows
-/// only what works where the editor is.
+/// Returns the session if an editor may open it: no other session prompts it, and it works in the
+/// editor's directory.
 fn fitting(session: Session, dir: &Path) -> Result<Session, Refusal> {
     if let Some(parent) = session.parent {
         return Err(Refusal::params(format!(
@@ -233,7 +233,7 @@ async fn create(
         true => new.servers,
         false => new.servers.without_given("this agent cannot be given MCP servers"),
     };
-    // A call whose answer was lost is made again: what it created is known by this.
+    // A call whose answer was lost is made again; this key finds what the first one created.
     let request = SessionId::generate().to_string();
     let noted = json!({"editor": editor.0, "request": request});
     let metadata = Map::from_iter([("acp".to_owned(), noted.clone())]);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::refusal::Refusal;
 
-/// How long a mode holds that an editor sets.
+/// How long a mode that an editor sets holds.
 const MODE_SECS: u64 = 3_600;
 
 /// How long `ask` is noted: it is what holds without any mode.
@@ -20,7 +20,7 @@ pub(super) const MODE: &str = "mode";
 /// The id of the option that is the model.
 const MODEL: &str = "model";
 
-/// What the model of a session is called that was created without one.
+/// The name of the model of a session that was created without one.
 const DEFAULT_MODEL: &str = "default";
 
 /// Every mode: its word, its name and what it means.
@@ -61,7 +61,7 @@ impl Options {
         word_of(self.mode)
     }
 
-    /// Returns the modes as a session is answered with.
+    /// Returns the modes as they stand in the answer that opens a session.
     pub(super) fn modes(&self) -> Value {
         let available: Vec<Value> = MODES
             .iter()
@@ -70,8 +70,8 @@ impl Options {
         json!({"currentModeId": self.mode_id(), "availableModes": available})
     }
 
-    /// Returns the options as a session is answered with. Editors that draw them do not draw the
-    /// modes, so the mode is one of them.
+    /// Returns the options as they stand in that answer. Editors that draw options do not draw the
+    /// modes, so the mode is one of the options.
     pub(super) fn config_options(&self) -> Vec<Value> {
         let modes: Vec<Value> = MODES
             .iter()
@@ -90,7 +90,7 @@ impl Options {
         ]
     }
 
-    /// Returns what both together are in the answer that opens a session.
+    /// Returns modes and options together, for the answer that opens a session.
     pub(super) fn opened(&self) -> Value {
         json!({"modes": self.modes(), "configOptions": self.config_options()})
     }
@@ -114,7 +114,7 @@ pub(super) fn mode_of(word: &str) -> Result<Mode, Refusal> {
     known.ok_or_else(|| Refusal::params(format!("there is no mode {word:?}")))
 }
 
-/// Returns what sets a mode.
+/// Returns the parameters of the call that sets a mode.
 pub(super) fn setting(session: SessionId, mode: Mode) -> Result<ModeSetParams, Refusal> {
     let secs = if mode == Mode::Ask { ASK_SECS } else { MODE_SECS };
     let secs = ModeSecs::try_from(secs).map_err(|error| Refusal::failed(error.to_string()))?;

@@ -18,7 +18,7 @@ pub(super) struct Parts {
 }
 
 /// Turns the blocks of a prompt into one text and its images: texts as they are, links as links
-/// where they stand, embedded text files at the end. What the agent cannot take the server refuses.
+/// where they stand, embedded text files at the end. The server refuses what the agent cannot take.
 pub(super) fn parts_of(blocks: &[Block]) -> Result<Parts, Refusal> {
     let mut text = String::new();
     let mut embedded = String::new();
@@ -72,7 +72,7 @@ enum Resource<'a> {
     Image { uri: &'a str, kind: &'a str, data: &'a str },
 }
 
-/// Reads such a file: a text or an image, of which agents can make something.
+/// Reads such a file: a text or an image, the two kinds that agents can use.
 fn resource(resource: &Value) -> Result<Resource<'_>, Refusal> {
     let uri = resource["uri"].as_str().ok_or_else(|| lacks("resource", "uri"))?;
     let kind = resource["mimeType"].as_str().filter(|kind| kind.starts_with(IMAGE));

@@ -21,7 +21,7 @@ use super::view::When;
 pub(super) enum Start {
     /// At the first event.
     Beginning,
-    /// Behind the newest event.
+    /// After the newest event.
     End,
 }
 
@@ -97,7 +97,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Tells every chat up to the newest; returns the position behind them.
+    /// Tells every chat up to the newest; returns the position after them.
     async fn tell_history(&self, newest: Option<u32>) -> Result<Option<String>, Stop> {
         let mut cursor = None;
         self.tell_origin(newest).await?;
@@ -150,7 +150,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the position behind the newest event.
+    /// Returns the position after the newest event.
     async fn end(&self, newest: Option<u32>) -> Result<Option<String>, Stop> {
         let Some(chat) = newest else { return Ok(None) };
         let total = self.page(chat, 0).await?.total_events;
@@ -176,7 +176,7 @@ impl Reader {
         self.tell(Heard::Event { chat, event: Box::new(event), when }).await
     }
 
-    /// A prompt is a node of the tree and no event.
+    /// Returns the text of a prompt, which is a node of the tree and no event.
     async fn prompt(&self, node: NodeId) -> Result<Option<String>, Stop> {
         Ok(match self.node(node).await?.map(|node| node.data) {
             Some(Said::Known(NodeData::Text { content })) => Some(content),

@@ -80,8 +80,8 @@ impl Server {
     }
 }
 
-/// Whether nobody answered, or the server said that it cannot answer right now. A session that is
-/// busy is there.
+/// Whether nobody answered, or the server said that it cannot answer right now. A busy session does
+/// not count: its server is there.
 fn is_away(error: &ClientError) -> bool {
     error.is_absence() && error.kind() != ErrorKind::Busy
 }

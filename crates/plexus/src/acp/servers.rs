@@ -60,14 +60,15 @@ impl Servers {
         }
     }
 
-    /// Returns them for an agent that cannot be given any.
+    /// Leaves all of them out, for an agent that cannot be given any.
     pub(super) fn without_given(mut self, why: &str) -> Self {
         let names = std::mem::take(&mut self.given).into_keys();
         self.left_out.extend(names.map(|name| format!("{name}: {why}")));
         self
     }
 
-    /// Returns those that are not among the servers that a session has already.
+    /// Leaves all of them out, for a session that keeps the servers it was created with; those that
+    /// it has already are not mentioned.
     pub(super) fn beyond(mut self, known: &[String]) -> Self {
         self.given.retain(|name, _| !known.contains(name));
         self.without_given("the session keeps the servers that it was created with")

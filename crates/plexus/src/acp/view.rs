@@ -99,7 +99,7 @@ impl View {
             ChatEvent::ToolResult { tool_use_id, output, is_error } => {
                 self.result(tool_use_id, output, *is_error)
             }
-            // Its own question shows it.
+            // The dialog about it shows it.
             ChatEvent::ToolRequest { .. } => Vec::new(),
             ChatEvent::Steered { text, .. } => vec![self.prompt(text)],
             ChatEvent::Notice { message } | ChatEvent::Error { message } => {
@@ -129,7 +129,7 @@ impl View {
         let described = Described { id: tool_use_id, tool: tool_name, input, target };
         let updates = self.call(described, When::Now);
         let mut call = call::describe(described, &self.dir, Files::BeforeTheCall);
-        // What ends the call must know what this shows.
+        // The update that ends the call must know whether this one shows a diff.
         self.open.insert(tool_use_id.clone(), call::shows_diff(&call));
         explain(&mut call, approval);
         (updates, call)
@@ -271,7 +271,7 @@ fn call_below(approval: &Approval) -> String {
     format!("{}/{}", approval.session_id, approval.id)
 }
 
-/// Adds to a call what a person should know who decides about it.
+/// Adds to a call what the person who decides about it should know.
 fn explain(call: &mut Called, approval: &Approval) {
     if let Some(words) = risk_of(approval) {
         call.content.get_or_insert_default().push(blocks::text_content(&words));
@@ -305,7 +305,7 @@ fn risk_of(approval: &Approval) -> Option<String> {
     }
 }
 
-/// What only we know, where editors ignore it.
+/// Puts fields of our own where editors ignore them.
 fn meta(ours: Value) -> Map<String, Value> {
     Map::from_iter([("_meta".to_owned(), json!({"plexus": ours}))])
 }

@@ -9,7 +9,8 @@ use tokio::net::TcpListener;
 use super::port_owner;
 use crate::config::Config;
 
-/// The words by which whoever started a server knows that another port would do.
+/// The words in the error by which the command that started a server knows that another port would
+/// do.
 pub(crate) const PORT_TAKEN: &str = "has the port";
 
 /// Binds the configured address.

@@ -58,7 +58,7 @@ const OURS: [&str; 5] = ["plexus", "agent_api", "agent_lines", "claude_code", "c
 ///
 /// Their spans and lines quote what they work on: the shell parser each command, the MCP library
 /// each message, the database client each value. A log must hold no input, prompt or token at any
-/// level, and only for our own lines is that ours to promise.
+/// level, and we can promise that only for our own lines.
 fn discreet() -> Targets {
     let ours = OURS.map(|target| (target, LevelFilter::TRACE));
     Targets::new().with_default(LevelFilter::WARN).with_targets(ours)

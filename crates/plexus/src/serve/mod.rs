@@ -51,8 +51,8 @@ pub struct ServeOptions {
     pub data_dir: PathBuf,
     /// Where configuration comes from.
     pub sources: Sources,
-    /// Whether it becomes a session of its own, so that closing the terminal of whoever started it
-    /// does not reach it.
+    /// Whether the process starts a session of its own (`setsid`), so that closing the terminal
+    /// that started it does not reach it.
     pub own_session: bool,
 }
 
@@ -132,8 +132,8 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     shutdown.cancel();
     let (_, _) = tokio::join!(upkeep, pruning);
     if let Some(telemetry) = telemetry {
-        // It may wait for a collector that does not answer: for a moment, and on a thread where
-        // that holds nobody.
+        // It waits for a moment for a collector that does not answer, on a separate thread so that
+        // nothing else waits.
         let _told = tokio::task::spawn_blocking(move || telemetry.finish()).await;
     }
     let stopped = stopped?;
@@ -141,7 +141,7 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     Ok(())
 }
 
-/// What is said of a server that has stopped, by itself and by whoever told it to.
+/// The message about a stopped server, which both the server and `plexus stop` print.
 pub(crate) fn stopped_with(children: u64) -> String {
     match children {
         0 => "stopped; no child is running".to_owned(),
@@ -174,8 +174,7 @@ fn greet(url: &str, data_dir: &Path, agent: &Agent, store: &StoreUrl) {
     tracing::info!(url, data_dir = %data_dir.display(), agent = agent.label(), "listening");
 }
 
-/// What children are confined by, where their session does not say; building each wall once finds
-/// that out.
+/// Says what confines children whose session does not choose. It builds each wall once to find out.
 fn wall_words(walls: &WallSettings) -> String {
     match (walls.default, walls.offer(walls.default, None)) {
         (profile, Ok(Some(offer))) => format!("{profile} (tier {})", offer.tier),
@@ -190,7 +189,7 @@ fn say(line: &str) {
     println!("{line}");
 }
 
-/// A file that is not there holds no rules.
+/// Loads the rule file; a missing file holds no rules.
 fn load_rules(engine: &Engine, path: &Path) -> Result<()> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -233,7 +232,7 @@ struct Reload {
 }
 
 impl Reload {
-    /// What cannot be read leaves everything as it was.
+    /// Reads the rules, the log level and the webhooks again; what cannot be read stays as it was.
     fn reload(&self) {
         if let Err(error) = load_rules(&self.engine, &self.rules) {
             tracing::error!(error = format!("{error:#}"), "the rules stay as they were");

@@ -1,5 +1,5 @@
 //! Finds out which process has a port, for the message that says that it is taken. Linux tells in
-//! `/proc`; elsewhere nobody does.
+//! `/proc`; on other systems the process stays unknown.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};

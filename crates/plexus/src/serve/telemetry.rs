@@ -1,8 +1,8 @@
 //! OpenTelemetry: traces and logs for a collector, when the operator names one. Off by default.
 //!
 //! Spans and log lines wait in bounded queues and are sent by threads of their own: a collector
-//! that is slow, gone or mad costs what was meant for it, and holds nobody. What they carry are
-//! names and ids: method names, session and run ids, kinds of errors; never a parameter.
+//! that is slow, gone or faulty loses what was meant for it, and delays nothing else. They carry
+//! names and ids (method names, session and run ids, kinds of errors) and never a parameter.
 
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// Sets up what the configuration or the environment asks for; nothing is sent yet, and nobody
-    /// is connected to.
+    /// Sets up what the configuration or the environment asks for; it sends nothing and opens no
+    /// connection yet.
     ///
     /// # Errors
     /// When the address cannot be used.
@@ -83,7 +83,7 @@ impl Telemetry {
         }))
     }
 
-    /// Returns what hands spans and log lines on.
+    /// Returns the layer that hands spans and log lines on.
     pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
     where
         S: tracing::Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -103,14 +103,14 @@ impl Telemetry {
             self.logs.shutdown_with_timeout(LAST_WORDS),
         ] {
             if let Err(error) = ended {
-                // The log may be one of those that are gone by now; stderr still has it.
+                // The exporter of log lines may be shut down by now; stderr still shows this one.
                 tracing::warn!(%error, "the collector did not take everything");
             }
         }
     }
 }
 
-/// What the sending itself says would be sent again, and again.
+/// Leaves out what the exporters' own libraries log: sending it would log more, without end.
 fn is_ours(metadata: &Metadata<'_>) -> bool {
     metadata.target().starts_with("plexus")
 }

@@ -15,7 +15,7 @@ use plexus_engine::driver::AgentHome;
 use plexus_engine::wall::{ConfigDir, Site};
 use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
 
-/// The most files of a conversation that a fork copies. One is a file for each subagent.
+/// The most files of a conversation that a fork copies. Each subagent has one.
 const MAX_COPIED_FILES: usize = 10_000;
 /// The file of a session that says that the conversation it began with has been copied. The agent
 /// cannot reach it.
@@ -182,7 +182,7 @@ fn copy_file(dir: &OwnedFd, name: &OsStr, to: &Path) -> io::Result<()> {
     }
     let mut options = fs::OpenOptions::new();
     match options.write(true).create_new(true).mode(0o600).open(to) {
-        // A file of the copy's own stays.
+        // A file that the copy already has stays.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         to => io::copy(&mut from, &mut to?).map(drop),
     }

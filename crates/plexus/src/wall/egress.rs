@@ -41,8 +41,7 @@ const ALLOW_LASTS: Duration = Duration::from_secs(60);
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// What the process that serves says once it listens.
 pub(super) const READY: &str = "+";
-/// The words of the process that starts the others, of the one that stands beside the one that
-/// serves, and of that one.
+/// The arguments of the three processes: the starter, the guard, and the one that serves.
 pub(super) const START: &str = "--egress";
 pub(super) const GUARD: &str = "--egress-guard";
 pub(super) const SERVE: &str = "--egress-serve";
@@ -59,7 +58,7 @@ pub(super) struct EgressFile {
     pub(super) proxy: bool,
     /// The hosts that pass unasked.
     pub(super) hosts: Vec<HostPattern>,
-    /// The token with which others are asked about; without one they are refused.
+    /// The token for asking about other hosts; without one they are refused.
     pub(super) asks_with: Option<String>,
     /// The port at which the agent calls the server.
     pub(super) server: Option<u16>,
@@ -95,8 +94,8 @@ pub fn is_egress(word: &OsString) -> bool {
     [START, GUARD, SERVE].iter().any(|one| word == one)
 }
 
-/// Runs as `confine --egress FILE`, which ends when the egress process listens, as the guard of
-/// that process, or as that process.
+/// Runs as one of three: `confine --egress FILE`, which ends when the egress process listens, the
+/// guard of that process, or that process.
 #[expect(clippy::print_stdout, reason = "the stage reads why from there: stderr is the agent's")]
 #[expect(clippy::print_stderr, reason = "the log of the egress process")]
 pub fn egress(mut args: impl Iterator<Item = OsString>) -> u8 {
@@ -187,7 +186,7 @@ impl Decide for Asking {
     }
 }
 
-/// Whoever decides, found anew for each question.
+/// The server that decides, found anew for each question.
 struct Server {
     data_dir: PathBuf,
     token: SecretToken,
@@ -231,7 +230,7 @@ impl Server {
         }
     }
 
-    /// Asks the server that runs now: the error is final with words, and worth another try without.
+    /// Asks the server that runs now. An error with words is final; one without is worth a retry.
     async fn permit(&self, request: &PermitRequest) -> Result<PermitAnswer, Option<String>> {
         let announced = plexus_client::read_announcement(&self.data_dir).ok_or(None)?;
         let client = Client::connect(announced.url, self.token.clone());

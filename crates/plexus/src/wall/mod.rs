@@ -272,8 +272,8 @@ impl MachineWalls {
     }
 }
 
-/// Checks that what the operator lets every wall read is there. A wall without it would be another
-/// one than was configured.
+/// Checks that what the operator lets every wall read is there. A wall without it would not be the
+/// one that was configured.
 pub(crate) fn check_read(read: &[PathBuf]) -> Result<(), NoWall> {
     match read.iter().find(|path| !path.exists()) {
         Some(path) => Err(NoWall(format!(

@@ -1,4 +1,4 @@
-//! A dry run as the wire shows it: differences instead of texts, and not more of them than somebody
+//! A dry run as the wire shows it: differences instead of texts, and no more of them than a person
 //! reads.
 
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ const NOTE: &str = "a dry run over a copy of the working directory, without netw
                     that nothing is bound to; the real run meets another time, a network and other \
                     programs, and may do otherwise";
 
-/// Turns a dry run into what whoever asked for it is shown.
+/// Turns a dry run into what its caller is shown.
 pub(crate) fn shown(preview: Preview) -> Previewed {
     let end = match preview.end {
         End::Exited(code) => PreviewEnd::Exited { code },

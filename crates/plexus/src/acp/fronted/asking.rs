@@ -1,4 +1,4 @@
-//! The life of a question: the editor is one of those who may decide, and whoever is first has.
+//! The life of a question: the editor is one of several deciders, and the first decision counts.
 
 use acp_lines::ServedLine;
 use acp_lines::send::ClientAnswer;

@@ -1,5 +1,5 @@
 //! Questions of the sessions that the agent itself has started. The editor is asked about them too:
-//! whoever answers first, the agent, the editor or anybody else who may, has decided.
+//! the first answer decides, whether the agent, the editor or anybody else who may gives it.
 //!
 //! The stream of a session tells that a session below it asks, and not how that ended. Each such
 //! session is therefore watched once it has asked.
@@ -24,7 +24,7 @@ const MAX_WATCHED: usize = 64;
 /// How long one look for a change waits, in milliseconds; the next follows at once.
 const LOOK_MS: u64 = 60_000;
 
-/// When a look that was refused, by a server that is too busy, is made again.
+/// The pause before a look is retried that a busy server has refused.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 impl Fronted {

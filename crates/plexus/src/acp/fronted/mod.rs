@@ -28,7 +28,7 @@ pub(super) use asking::Undecided;
 pub(super) use modes::Via;
 use turns::{Ended, Turn};
 
-/// What an editor is told that waits for a prompt while the server is away.
+/// Tells an editor that waits for the end of a prompt that the server is away.
 const AWAY: &str = "the server is away; the agent goes on, waiting for it to come back";
 
 /// Decided approvals that are remembered: a list of what waits may be older than a decision.
@@ -54,9 +54,10 @@ pub(super) struct Fronted {
     opening: Option<RequestId>,
     /// What the editor is told with its first prompt.
     notes: Vec<String>,
-    /// Looks at the mode again when it ends.
+    /// The task that looks at the mode again when it ends.
     mode_ends: Option<Task>,
-    /// The sessions that the agent has started and that have asked, each with who watches it.
+    /// The sessions that the agent has started and that have asked, each with the task that watches
+    /// it.
     below: BTreeMap<SessionId, Task>,
     _reading: Task,
 }
@@ -155,7 +156,8 @@ impl Fronted {
                 let error = Some(message.clone());
                 self.may_have_ended(Ended { chat, usage: None, error }, hands);
                 if self.turn.is_of(chat) {
-                    // Whether this is the end is looked up; if it is, it answers the prompt.
+                    // The session is asked whether this is the end; if it is, the prompt is
+                    // answered then.
                     return;
                 }
             }

@@ -12,7 +12,7 @@ use crate::acp::options::{self, Options};
 use crate::acp::refusal::Refusal;
 use crate::cli::screen::now_ms;
 
-/// By which request a mode is set.
+/// The request that sets a mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::acp) enum Via {
     /// `session/set_mode`.

@@ -21,7 +21,7 @@ use crate::acp::view::When;
 /// the server is back.
 const MAX_GIVEN_UP: usize = 16;
 
-/// How the error of a chat begins that somebody cancelled.
+/// The beginning of the error of a chat that somebody cancelled.
 const CANCELLED: &str = "cancelled: ";
 
 /// The prompt of this editor that waits for its answer.
@@ -108,7 +108,7 @@ impl Fronted {
             images: (!images.is_empty()).then(|| images.clone()),
             ..ChatParams::new(SessionRef::id(session), text.as_str())
         };
-        // As it will be heard of.
+        // The text that the prompt's node will have, by which the prompt is recognised.
         let text = prompt_with_images(&text, &images);
         let task = hands.later(async move {
             let started = server.call::<method::agents::ChatAsync>(&params).await;
@@ -181,8 +181,8 @@ impl Fronted {
                     *is_cancelled = true;
                     return;
                 }
-                // It may have arrived before the server went away: then it is cancelled when it is
-                // heard of.
+                // The prompt may have arrived before the server went away: its chat is then
+                // cancelled when the session tells of it.
                 task.abort();
                 let turn = std::mem::take(&mut self.turn);
                 if let Turn::Starting { request, text, .. } = turn {
@@ -322,7 +322,7 @@ fn stopped(id: RequestId, reason: StopReason, usage: Option<Usage>) -> ServedLin
     ServedLine::Result { id, result }
 }
 
-/// A session that works on somebody else's prompt is busy.
+/// Says why a chat was not started; a busy session works on somebody else's prompt.
 fn refused_start(error: ClientError) -> Refusal {
     match error.kind() {
         ErrorKind::Busy => Refusal::now(format!(
