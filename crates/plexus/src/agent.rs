@@ -91,7 +91,7 @@ pub fn choose_codex(named: &Path, own: &Path, path: Option<&OsStr>) -> Option<Pr
     Some(ProgramLine { program, leading: Vec::new() })
 }
 
-/// How to get the real agent, for whoever meets the simulator.
+/// Says how to get the real agent, for a person who meets the simulator.
 pub const INSTALL_HINT: &str = "install Claude Code (npm install -g @anthropic-ai/claude-code) \
     and sign in, then restart the server; or name it with --claude-bin";
 
@@ -137,7 +137,7 @@ mod tests {
             ProgramLine { program: own.into(), leading: vec!["sim".into()] }
         );
         assert!(Agent::choose(Path::new(""), own, None).is_simulated());
-        // Nobody plays Codex unasked.
+        // The simulator plays Codex only when it is asked to.
         assert_eq!(choose_codex(Path::new(""), own, path), None);
         let simulated = choose_codex(Path::new("sim"), own, path).unwrap();
         assert_eq!(simulated.leading, ["sim", "--as", "codex"].map(OsStr::new));

@@ -64,7 +64,7 @@ pub struct Announcement {
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    /// Held where no store in the directory holds it.
+    /// The lock, where no store in the directory holds it.
     lock: Option<File>,
 }
 
@@ -182,7 +182,7 @@ impl DataDir {
         Ok(token)
     }
 
-    /// Says where this server is, to whoever looks into the directory.
+    /// Writes where this server is, for clients that look into the directory.
     ///
     /// # Errors
     /// When the file cannot be written.

@@ -8,7 +8,7 @@
 //! - [`agent`]: which program plays the agent.
 //! - [`serve`]: `plexus serve`: listening, logging, signals, pages that belong to no door.
 //! - [`wall`]: the walls of this machine, and the process that is a confined agent's network.
-//! - [`hooks`]: what waits in the outbox is sent to those who are configured.
+//! - [`hooks`]: sends what waits in the outbox to the configured receivers.
 //! - [`cli`]: every other command.
 //! - [`cone`]: a conversation with a model itself, as a program that the server starts.
 //! - `acp`: a session for an editor, as an agent of the Agent Client Protocol.

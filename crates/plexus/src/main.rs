@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Some(word) if word == "confine" && args.next_if(|next| next == "--stage").is_some() => {
             ExitCode::from(plexus_confine::main(args))
         }
-        // The stage's way to the network starts as often as the stage.
+        // The egress process, which starts whenever a stage does.
         Some(word) if word == "confine" && args.peek().is_some_and(plexus::is_egress) => {
             ExitCode::from(plexus::egress(args))
         }

@@ -106,7 +106,7 @@ impl std::fmt::Debug for SharedStore {
 /// Registers an activation with a hub.
 type Register = dyn Fn(&Hub) -> Result<(), RegisterError> + Send + Sync;
 
-/// An activation of somebody else's.
+/// An activation that the embedding program adds.
 #[derive(Clone)]
 struct Other(Arc<Register>);
 
@@ -244,7 +244,7 @@ impl PlexusBuilder {
         self
     }
 
-    /// Names those outside who are told of what happens, instead of any before.
+    /// Sets the receivers outside that are told what happens, in place of any set before.
     #[must_use]
     pub fn receivers(mut self, receivers: Vec<Receiver>) -> Self {
         self.receivers = receivers;
@@ -257,7 +257,7 @@ impl PlexusBuilder {
         self.with(Part::ClaudeCode)
     }
 
-    /// Adds approvals and rules. Without it, what would ask waits until its deadline.
+    /// Adds approvals and rules. Without it, a tool call that asks waits until its deadline.
     #[must_use]
     pub fn with_claudecode_loopback(self) -> Self {
         self.with(Part::Loopback)
@@ -330,7 +330,7 @@ impl PlexusBuilder {
                 )
             }
         };
-        // Whoever holds the lock is the only server: what an earlier one announced is no longer
+        // The holder of the lock is the only server: what an earlier one announced is no longer
         // true.
         dir.withdraw_announcement()?;
         let operator = dir.operator_token()?;
@@ -421,7 +421,7 @@ impl Plexus {
         &self.engine
     }
 
-    /// Returns who outside is told, to be changed while it runs.
+    /// Returns the receivers that are told outside, which can be changed while it runs.
     #[must_use]
     pub fn receivers(&self) -> &Receivers {
         &self.receivers
@@ -492,7 +492,7 @@ impl Plexus {
         let sender = Sender { store: Arc::clone(&self.store), receivers: self.receivers.clone() };
         let no_more_letters = CancellationToken::new();
         let sending = tokio::spawn(sender.run(no_more_letters.clone()));
-        // However this function is left, the sender ends.
+        // The sender ends however this function returns.
         let no_more_letters = no_more_letters.drop_guard();
         // The listener has been bound by now, so calls queue up in the kernel until the loop below
         // takes them.
@@ -517,8 +517,7 @@ impl Plexus {
                  journals"
             );
         }
-        // Last, so that what was told at the very end may still leave; the rest waits in the
-        // outbox.
+        // Last, so that the final messages may still be sent; the rest waits in the outbox.
         drop(no_more_letters);
         if let Err(error) = sending.await {
             tracing::error!(%error, "the sender of webhooks ended badly");

@@ -104,8 +104,8 @@ fn show(approval: &Approval, screen: Screen) -> Result<()> {
     Ok(())
 }
 
-/// Finds what a command is about: what it names, or everything that waits. All is shown before it
-/// is decided.
+/// Finds the approvals that a command is about: those that it names, or everything that waits. All
+/// of them are shown before they are decided.
 async fn chosen(client: &Client, which: &Which) -> Result<Vec<Approval>> {
     let session = match &which.session {
         Some(which) => Some(find_session(client, which).await.map_err(failed)?.id),
@@ -181,7 +181,7 @@ pub(super) async fn deny(global: &Global, arguments: &Deny) -> Result<u8> {
     decide(&client, &approvals, answers, "denied", arguments.json).await
 }
 
-/// Sends the answers one after the other; what one refuses does not stop the others.
+/// Sends the answers one after the other; an answer that is refused does not stop the others.
 async fn decide(
     client: &Client,
     approvals: &[Approval],

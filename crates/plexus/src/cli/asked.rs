@@ -64,7 +64,7 @@ pub(crate) fn takes(part: &QuestionPart) -> &'static str {
 }
 
 /// Reads the answer to one part: numbers or labels of its options, or own words where it takes
-/// them. What begins with `=` is taken as it is.
+/// them. Text after a leading `=` is always own words.
 pub(crate) fn chosen(part: &QuestionPart, line: &str) -> Result<Vec<String>, String> {
     let line = line.trim();
     let own = |text: &str| match part.free_text {

@@ -15,7 +15,7 @@ use super::server::failed;
 /// The fewest characters of an id that name something: fewer are a slip of the finger.
 const FEWEST: usize = 4;
 
-/// How many of several that fit are named.
+/// How many are named when several fit.
 const NAMED: usize = 4;
 
 /// Finds a session.

@@ -31,7 +31,7 @@ const STOP_DEADLINE: Duration = Duration::from_secs(60);
 pub(super) async fn stop(global: &Global, children: bool, park: bool) -> Result<u8> {
     let data_dir = global.data_dir()?;
     let client = server::find(&data_dir).await?;
-    // Said only when asked for: a server of an earlier version does not know the word.
+    // Sent only when it is set: a server of an earlier version does not know the field.
     let how = StopParams { children: Some(children), park: park.then_some(true) };
     let told = client.server().stop(&how).await.map_err(failed)?;
     let deadline = Instant::now() + STOP_DEADLINE;
@@ -45,7 +45,7 @@ pub(super) async fn stop(global: &Global, children: bool, park: bool) -> Result<
     Ok(exit::OK)
 }
 
-/// The lock is the last thing that a server lets go of.
+/// Whether the lock is held, which a server releases last.
 fn lock_is_held(data_dir: &Path) -> bool {
     let Ok(file) = std::fs::File::open(data_dir.join(LOCK_FILE)) else { return false };
     matches!(file.try_lock(), Err(std::fs::TryLockError::WouldBlock))
@@ -147,7 +147,7 @@ pub(super) async fn mcp(global: &Global, arguments: &Mcp) -> Result<u8> {
     Ok(exit::OK)
 }
 
-/// A parent without a name is the one of its directory: started again there, it finds its children.
+/// Names a parent after its directory: started again there, it finds its children.
 fn default_parent_name() -> Result<String> {
     let here = std::env::current_dir().context("could not find the current directory")?;
     Ok(format!("mcp {}", sanitize::one_line(&here.display().to_string()))

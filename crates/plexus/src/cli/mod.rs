@@ -74,7 +74,7 @@ pub fn main() -> ExitCode {
         .and_then(|runtime| runtime.block_on(run(arguments)));
     match outcome {
         Ok(code) => ExitCode::from(code),
-        // Whoever reads the output has seen enough: `plexus logs | head`.
+        // The reader of the output has seen enough: `plexus logs | head`.
         Err(error) if is_broken_pipe(&error) => ExitCode::from(exit::OK),
         Err(error) => {
             complain(&format!("plexus: {error:#}"));

@@ -1,4 +1,4 @@
-//! `plexus parents`: who outside has an identity, and the end of its tokens.
+//! `plexus parents`: lists parents outside that have an identity, and revokes their tokens.
 
 use anyhow::Result;
 use plexus_client::Client;

@@ -29,7 +29,7 @@ pub(super) async fn preview(global: &Global, which: &str, json: bool) -> Result<
     Ok(exit::OK)
 }
 
-/// Tries the command of an approval, for a dialogue about it. What cannot be done is said.
+/// Tries the command of an approval, for a dialogue about it. An error is one of the lines.
 pub(super) async fn tried(client: &Client, approval: &Approval, screen: Screen) -> Vec<String> {
     match client.loopback().preview(&PreviewParams::new(approval.id)).await {
         Ok(previewed) => lines(&previewed, Extent::Whole, screen),

@@ -86,7 +86,7 @@ pub(crate) fn starts_in(approval: &Approval, screen: Screen) -> Option<String> {
     Some(screen.paint(Tone::Faint, &dir))
 }
 
-/// Shows the call of an approval to whoever has to decide, with `input` for its own.
+/// Shows the call of an approval to the person who decides, with `input` in place of its own.
 pub(crate) fn call(
     approval: &Approval,
     input: &Value,
@@ -290,7 +290,7 @@ fn header(path: &str, note: &str, screen: Screen) -> String {
     if note.is_empty() { path } else { format!("{path} {}", screen.paint(Tone::Faint, note)) }
 }
 
-/// Reads what a file holds now. What cannot be compared is said.
+/// Returns what a file holds now, with words on how the new text relates to it.
 fn current(path: &str) -> (String, &'static str) {
     let path = Path::new(path);
     if !path.is_absolute() {

@@ -1,9 +1,9 @@
 //! Text from an agent, made safe to show: nothing in it can move the cursor, colour, ring, retitle
 //! or otherwise control a terminal.
 //!
-//! Every control character is drawn as a visible one from Unicode's "Control Pictures", escape
-//! sequences therefore as the plain text they are made of, and marks that turn the direction of
-//! writing or hide as `\u{…}`: what a person approves must look like what it is.
+//! Every control character is drawn as a visible one from Unicode's "Control Pictures", so an
+//! escape sequence becomes plain text. Marks that are invisible or turn the direction of writing
+//! are drawn as `\u{…}`: what a person approves must look like what it is.
 
 use std::borrow::Cow;
 

@@ -71,8 +71,7 @@ pub(crate) async fn find_or_start(
     let log = data_dir.join(LOG_FILE);
     match start(&client, data_dir, &log, arguments).await {
         Ok(()) => {}
-        // Whoever has the usual port, this server can have another: clients find it by its data
-        // directory.
+        // This server can have another port: clients find it by its data directory.
         Err(error) if error.to_string().contains(PORT_TAKEN) => {
             let elsewhere =
                 [arguments, &["--listen".to_owned(), "127.0.0.1:0".to_owned()]].concat();

@@ -133,7 +133,7 @@ pub(super) async fn logs(global: &Global, arguments: &Logs) -> Result<u8> {
             for event in page.events {
                 from = event.seq + 1;
                 let read = event.read().context("could not read an event")?;
-                // `poll` leaves out what its caller knows.
+                // `poll` leaves out the session and the chat, which its caller knows.
                 let at = FollowedEvent { session_id: session.id, chat, event };
                 show(&client, &mut view, &at, &read).await?;
             }
@@ -158,7 +158,7 @@ pub(super) async fn logs(global: &Global, arguments: &Logs) -> Result<u8> {
     Ok(exit::OK)
 }
 
-/// A chat begins with its prompt, which is a node of the tree and no event.
+/// Shows an event. A chat begins with its prompt, which is a node of the tree and no event.
 async fn show(
     client: &Client,
     view: &mut View,

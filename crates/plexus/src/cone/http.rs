@@ -153,7 +153,7 @@ async fn send(
     let stream = connect(&url, tls.as_ref()).await.map_err(|error| unreachable(&error))?;
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| unreachable(&error))?;
-    // The end of a connection reaches the answer, which tells of it.
+    // An error of the connection also ends the answer, which reports it.
     let connection = tokio::spawn(async move { drop(connection.await) });
     match sender.send_request(request).await {
         Ok(answer) => Ok((answer.map(Body::new), connection)),

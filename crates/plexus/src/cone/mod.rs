@@ -96,7 +96,7 @@ impl Cone {
                             return Ok(());
                         }
                     }
-                    // Nothing runs between two requests, and nothing was asked.
+                    // No turn runs between two requests, and the client was asked nothing.
                     ClientBody::Cancel(_)
                     | ClientBody::CancelRequest { .. }
                     | ClientBody::Notification { .. }
@@ -161,7 +161,7 @@ impl Cone {
         };
         let mut heard = String::new();
         let turn = self.turn(id, &conversation, &asked, &mut heard).await?;
-        // What was said counts also when the rest did not come: the person has read it.
+        // A partial answer is kept too: the person has read it.
         let kept = match heard.is_empty() {
             true => Ok(()),
             false => conversation.add(&self.file, asked, heard),

@@ -25,8 +25,9 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Reads the environment. `anthropic/` or `openai/` before the model chooses the API; without,
-    /// names that begin with `claude` are models of the Messages API and all others are not.
+    /// Reads the environment. `anthropic/` or `openai/` before the model chooses the API; without
+    /// it, names that begin with `claude` are models of the Messages API and all others of the
+    /// other one.
     pub(super) fn from_env(env: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let set = |name: &str| env(name).filter(|value| !value.is_empty());
         let named = set("CONE_MODEL").or_else(|| set("CONE_DEFAULT_MODEL"));

@@ -13,7 +13,7 @@ pub(super) trait Provider: Sync {
     fn headers(&self, key: &str) -> Vec<(&'static str, String)>;
     /// The body of a request.
     fn body(&self, options: &Options, messages: &[Message]) -> Value;
-    /// What an event means. What says nothing to us is `Ok(None)`.
+    /// Reads an event; one that means nothing to us is `Ok(None)`.
     fn read(&self, data: &str, answer: &mut Answer) -> Result<Option<Piece>, String>;
 }
 
@@ -169,7 +169,7 @@ impl Provider for MessagesApi {
     }
 }
 
-/// The API that OpenAI's chat completions have, and many services beside it.
+/// The API of OpenAI's chat completions, which many other services have too.
 pub(super) struct ChatCompletions;
 
 pub(super) static CHAT_COMPLETIONS: ChatCompletions = ChatCompletions;

@@ -63,8 +63,8 @@ fn agents(tables: &BTreeMap<String, toml::Table>) -> Result<Vec<AcpAgent>, Strin
     Ok(agents)
 }
 
-/// Of a known agent only the program can be named: everything else was found by running it, and
-/// what is promised of it rests on that.
+/// Reads the program of a known agent. Nothing else of it can be set: the rest of its profile was
+/// found by running it, and our promises about it rest on that.
 fn program_of(name: &str, table: &toml::Table) -> Result<String, String> {
     match (table.get("program").and_then(toml::Value::as_str), table.len()) {
         (Some(program), 1) => Ok(program.to_owned()),

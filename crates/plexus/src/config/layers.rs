@@ -114,8 +114,8 @@ pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
     Ok(config)
 }
 
-/// `DATABASE_URL`, where `PLEXUS_STORE_URL` does not say it. Other programs use the variable too:
-/// one that names no PostgreSQL is not for us.
+/// Returns `DATABASE_URL` when `PLEXUS_STORE_URL` is not set. Other programs use the variable too,
+/// so a URL of something other than PostgreSQL is ignored.
 fn database_url(env: &[(OsString, OsString)]) -> Option<String> {
     let value = |wanted: &str| {
         env.iter().find(|(name, _)| name == wanted).and_then(|(_, value)| value.to_str())
@@ -150,7 +150,7 @@ fn table_of(config: &Config) -> Table {
     Table::try_from(config).expect("the configuration is TOML")
 }
 
-/// Lists the keys of a table with their values, those of its tables behind a dot.
+/// Lists the keys of a table with their values, those of its tables after a dot.
 fn leaves(table: &Table, prefix: &str) -> Vec<(String, Value)> {
     let mut all = Vec::new();
     for (key, value) in table {

@@ -72,9 +72,9 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Traces and logs for a collector.
     pub otel: Otel,
-    /// What ended longer ago than this many days is pruned once a day; 0 keeps everything.
+    /// Records that ended more than this many days ago are pruned, once a day; 0 keeps everything.
     pub prune_after_days: u64,
-    /// Who is told outside of what happens.
+    /// Receivers outside that are told what happens.
     pub webhooks: Vec<Webhook>,
     /// The wall around children.
     pub confine: ConfineConfig,

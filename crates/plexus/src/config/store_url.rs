@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What the query of a URL may say that is no secret. Anything else in it may be one.
+/// Parameters in the query of a URL that are no secrets. Any other may be one.
 const HARMLESS: [&str; 4] = ["sslmode", "sslrootcert", "connect_timeout", "application_name"];
 
 /// The URL of a database, `postgres://user:password@host/name`; empty for the SQLite file in the

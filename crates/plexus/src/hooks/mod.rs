@@ -1,10 +1,11 @@
-//! Sends what waits in the outbox to those who are configured: one task for each receiver, so that
-//! a slow or dead one holds nobody else.
+//! Sends what waits in the outbox to the configured receivers: one task for each, so that a slow or
+//! dead one delays no other.
 //!
-//! An entry is in the outbox since the transaction of what it tells of, and leaves it when its
-//! receiver has answered 2xx, or when it is too old. A server that dies in between sends it again,
-//! with the same id: at least once. In reading order: [`receiver`] is who is told, `post` one
-//! attempt, [`sign`] the signature, [`stats`] what `/metrics` shows; this file is the loop.
+//! The transaction that stores a fact also puts its entry into the outbox. The entry leaves when
+//! its receiver has answered 2xx, or when it is too old. After a crash in between, the entry is
+//! sent again with the same id: delivery is at least once. In reading order: [`receiver`] is who is
+//! told, `post` one attempt, [`sign`] the signature, [`stats`] what `/metrics` shows; this file is
+//! the loop.
 
 mod post;
 pub mod receiver;
@@ -29,7 +30,8 @@ use post::{Attempt, post};
 pub use receiver::Receiver;
 pub(crate) use stats::HookStats;
 
-/// Entries that are read at once. One after the other is sent, so this bounds memory, not speed.
+/// Entries that are read at once. They are sent one after the other, so this bounds memory, not
+/// speed.
 const BATCH: usize = 16;
 
 /// How long a receiver rests after its first failure; twice as long after each further one.
@@ -38,8 +40,8 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The longest rest between two attempts: a receiver that comes back is noticed within this time.
 const LONGEST_RETRY: Duration = Duration::from_secs(300);
 
-/// How much longer than its receiver may take a message is this server's alone, where servers share
-/// a store. Should the server die with it, another one sends it after that time.
+/// How much longer than the receiver's timeout this server holds a message, where servers share a
+/// store. If the server dies meanwhile, another one sends the message after that time.
 const BEGUN_FOR: Duration = Duration::from_secs(30);
 
 /// How long to wait when the store cannot be asked.
@@ -66,11 +68,11 @@ impl Receivers {
         new
     }
 
-    /// Tells these from now on, and nobody else. What still waits for somebody else is given up.
+    /// Tells these receivers from now on, and no others. What still waits for others is given up.
     pub fn set(&self, receivers: Vec<Receiver>) {
         self.engine.set_hook_receivers(receivers.iter().map(Receiver::wants).collect());
         self.stats.count_for(&receivers);
-        // Last: by now nothing more is put into the outbox for those who are gone.
+        // Last: by now nothing more is put into the outbox for receivers that are gone.
         self.now.send_replace(receivers.into());
     }
 
@@ -106,8 +108,8 @@ impl Sender {
             }
             tasks.close();
             tokio::select! {
-                // A message that is just being sent is broken off and sent again: it may come
-                // twice, as after a crash.
+                // A message that is being sent is aborted and sent again: it may arrive twice, as
+                // after a crash.
                 _changed = changes.changed() => stop.cancel(),
                 () = shutdown.cancelled() => {}
             }
@@ -118,10 +120,9 @@ impl Sender {
         }
     }
 
-    /// What was meant for somebody who is no longer configured is never sent anywhere, and the
-    /// audit says so.
+    /// Drops what waits for receivers that are no longer configured, and notes it in the audit.
     async fn drop_what_nobody_gets(&self, receivers: &[Receiver]) {
-        // Where servers share a store, it may be another one's receiver.
+        // Where servers share a store, the receiver may be configured at another server.
         if self.store.lease().is_some() {
             return;
         }
@@ -183,15 +184,15 @@ impl Line {
             };
             tokio::select! {
                 () = tokio::time::sleep(sleep) => {}
-                // Whoever cannot be reached is not tried again because there is more to tell.
+                // New messages do not shorten the rest of a receiver that could not be reached.
                 _ = wake.changed(), if !resting => {}
                 () = shutdown.cancelled() => return,
             }
         }
     }
 
-    /// Sends what is due. One message that is refused does not keep back those behind it; a
-    /// receiver that cannot be reached is left alone.
+    /// Sends what is due. A message that is refused does not delay those after it; a receiver that
+    /// cannot be reached is left alone.
     async fn look(&mut self) -> Result<Look, StoreError> {
         loop {
             let due = self.store.outbox_due(&self.receiver.name, UnixMillis::now(), BATCH).await?;
@@ -215,8 +216,8 @@ impl Line {
         }
     }
 
-    /// Says that this server sends the message. Where others share the store, one of them may have
-    /// been quicker.
+    /// Claims the message for this server. Where others share the store, one of them may have been
+    /// quicker.
     async fn begin(&self, entry: &OutboxEntry) -> Result<bool, StoreError> {
         if self.store.lease().is_none() {
             return Ok(true);
@@ -230,8 +231,8 @@ impl Line {
         }
     }
 
-    /// Stores what became of an attempt, and then counts it: who sees the count finds in the store
-    /// what it tells of.
+    /// Stores the outcome of an attempt, and then counts it: a reader of the count finds the
+    /// outcome in the store.
     async fn note(&self, entry: &OutboxEntry, attempt: Attempt) -> Result<(), StoreError> {
         let name = &self.receiver.name;
         match attempt {

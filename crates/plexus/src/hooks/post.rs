@@ -1,8 +1,8 @@
 //! One attempt to send a message. Everything about it is bounded: the time to connect, the time in
 //! all, and what is read of the answer, which is its status and nothing else. It goes to the
 //! configured address and to no other: redirects are not followed, proxies of the environment not
-//! used. Each has a connection of its own: one that is kept could be one that the receiver has
-//! given up, and a message a minute is worth a new one.
+//! used. Each attempt opens a new connection: the receiver may have closed a kept one, and messages
+//! are too rare to reuse it.
 
 use std::error::Error;
 use std::io;
@@ -88,7 +88,7 @@ async fn answer(receiver: &Receiver, request: Request<Body>) -> Result<StatusCod
     let (mut connection, mut answer) = (pin!(connection), pin!(sender.send_request(request)));
     let answer = tokio::select! {
         answer = &mut answer => answer,
-        // The end of a connection reaches the answer too, which may have come with it.
+        // The answer may have arrived before the connection ended; otherwise it reports the end.
         _ended = &mut connection => answer.await,
     };
     Ok(answer?.status())

@@ -30,8 +30,8 @@ pub struct Webhook {
     pub name: String,
     /// Where messages go: `https://…` or `http://…`.
     pub url: String,
-    /// The certificate authorities, in PEM form, that are believed about an `https://…` receiver;
-    /// without it those of the machine.
+    /// The trusted certificate authorities for an `https://…` receiver, in PEM form; those of the
+    /// machine by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
     /// The file that holds the secret messages are signed with; nobody else may read it (0600).
@@ -40,7 +40,7 @@ pub struct Webhook {
     /// Instead of a file: the variable that holds the secret.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_env: Option<String>,
-    /// What it is told; nothing named is everything.
+    /// The events that it is told; none named means all.
     #[serde(default)]
     pub events: Vec<HookEvent>,
     /// Whether it may decide: messages about pending approvals then hold a one-time token.
@@ -49,7 +49,7 @@ pub struct Webhook {
     /// How long it may take to answer, in seconds.
     #[serde(default = "default_timeout_secs")]
     pub timeout_secs: u64,
-    /// When a message that it does not take is given up, in seconds.
+    /// After how many seconds a message that it does not take is given up.
     #[serde(default = "default_give_up_after_secs")]
     pub give_up_after_secs: u64,
 }
@@ -73,7 +73,7 @@ pub struct Receiver {
     pub tls: Option<Arc<ClientConfig>>,
     /// What they are signed with.
     pub secret: SecretToken,
-    /// What it is told; nothing named is everything.
+    /// The events that it is told; none named means all.
     pub events: Vec<HookEvent>,
     /// Whether it may decide.
     pub answers: bool,
@@ -100,7 +100,7 @@ pub enum WebhookError {
 }
 
 impl Receiver {
-    /// What the engine need to know of it.
+    /// Returns what the engine needs to know of it.
     #[must_use]
     pub fn wants(&self) -> HookReceiver {
         HookReceiver { name: self.name.clone(), events: self.events.clone(), answers: self.answers }

@@ -18,7 +18,7 @@ pub(crate) struct Counted {
 pub(crate) struct HookStats(Mutex<BTreeMap<String, Counted>>);
 
 impl HookStats {
-    /// Counts for these receivers and no others; who was counted before goes on from there.
+    /// Counts for these receivers and no others; one that was counted before keeps its count.
     pub(crate) fn count_for(&self, receivers: &[Receiver]) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counts.retain(|name, _| receivers.iter().any(|receiver| receiver.name == *name));

@@ -31,12 +31,12 @@ const DEADLINE: Duration = Duration::from_secs(60);
 /// How often to look whether it has happened.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// After how long a parent that does not answer loses its say, in seconds.
+/// How long a parent may leave a question unanswered before it escalates, in seconds.
 const ESCALATE_AFTER_SECS: u64 = 2;
 
 /// Runs the command.
 pub(super) async fn demo(arguments: &Demo) -> Result<u8> {
-    // One listener from beginning to end: between two, a Ctrl-C would be taken and nobody told.
+    // One listener from beginning to end: between two, a Ctrl-C would be swallowed.
     let mut interrupts = signal(SignalKind::interrupt()).context("could not listen for Ctrl-C")?;
     let mut stage = Stage::open().await?;
     let screen = Screen::stdout();

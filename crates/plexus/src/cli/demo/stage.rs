@@ -1,5 +1,5 @@
-//! Where the tour plays: a folder of its own with a real server in it, which can be killed and
-//! started again, and of which nothing stays.
+//! Where the tour plays: a temporary folder with a real server in it, which can be killed and
+//! started again. Nothing of it stays.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::DirBuilderExt;

@@ -14,9 +14,9 @@ use crate::config::{AcpAgent, Config};
 
 const WHAT: &str = "acp agent";
 
-/// Looks at each of them. That one is missing is no fault.
+/// Looks at each of them. A missing agent is no fault.
 pub(super) async fn look(config: &Config) -> Vec<Finding> {
-    // What is wrong with the configuration is a finding of its own.
+    // A faulty configuration is reported as a finding of its own.
     let agents = config.acp_agents().unwrap_or_default();
     let mut findings = Vec::new();
     for agent in agents {

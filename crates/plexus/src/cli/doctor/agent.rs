@@ -55,8 +55,8 @@ pub(super) async fn look(config: &Config) -> Finding {
     }
 }
 
-/// Looks for a login. That one is there does not say that it is still good; that none is there is
-/// worth a word before the first chat fails.
+/// Looks for a login. One that is there may have expired; a missing one is worth a word before the
+/// first chat fails.
 pub(super) fn look_at_login(config: &Config) -> Finding {
     const WHAT: &str = "login";
     let own = std::env::current_exe().unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::config::Config;
 /// How to get it.
 const INSTALL: &str = "npm install -g @openai/codex, or name it with --codex-bin";
 
-/// Finds Codex and asks it its version. It is one agent of several: that it is missing is no fault.
+/// Finds Codex and asks it its version. It is one agent of several, so it may be missing.
 pub(super) async fn look(config: &Config) -> Finding {
     const WHAT: &str = "codex";
     let own = std::env::current_exe().unwrap_or_default();

@@ -51,7 +51,7 @@ pub(super) fn look(dir: &Path) -> Finding {
     }
 }
 
-/// The token opens every door, so nobody else may read it.
+/// Looks at the token's file: the token opens every door, so nobody else may read it.
 pub(super) fn look_at_token(dir: &Path) -> Finding {
     const WHAT: &str = "token";
     let path = dir.join(TOKEN_FILE);
@@ -83,7 +83,7 @@ pub(super) fn look_at_token(dir: &Path) -> Finding {
     Finding::good(WHAT, "only you can read it")
 }
 
-/// With a server running, the store is its; without one it can be looked at from here.
+/// Looks at the store from here when no server runs; a running server owns it.
 pub(super) async fn look_at_store(dir: &Path, server_runs: bool) -> Finding {
     const WHAT: &str = "store";
     if server_runs {
@@ -155,8 +155,8 @@ pub(super) fn look_at_disk(data_dir: &Path) -> Finding {
     }
 }
 
-/// Deadlines count by the clock. One that was set back keeps every waiting approval open for longer
-/// than it should.
+/// Looks at the clock, by which deadlines count. A clock that was set back keeps every waiting
+/// approval open for longer than it should.
 pub(super) fn look_at_clock(dir: &Path) -> Finding {
     const WHAT: &str = "clock";
     let newest = ["plexus.db", "plexus.db-wal", "server.json", TOKEN_FILE]

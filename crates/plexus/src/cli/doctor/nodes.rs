@@ -41,8 +41,7 @@ pub(super) async fn look(dir: &Path, server_runs: bool) -> Vec<Finding> {
     seen.collect()
 }
 
-/// A database that several servers share can be looked at beside them. Its password is in no
-/// finding.
+/// Looks at the database that several servers share, while they run. Its password is in no finding.
 pub(super) async fn look_at_database(url: &StoreUrl) -> Finding {
     const WHAT: &str = "store";
     let seen = async {

@@ -71,7 +71,8 @@ pub(super) fn look_at_directory(data_dir: &Path) -> Finding {
     Finding::good(WHAT, format!("an agent can run in {}", here.display()))
 }
 
-/// Each child needs a few descriptors and each followed journal a watch.
+/// Looks at what the system lets a server open: each child needs a few descriptors, and each
+/// followed journal a watch.
 pub(super) fn look_at_files() -> Finding {
     const WHAT: &str = "open files";
     const ENOUGH: u64 = 1_024;

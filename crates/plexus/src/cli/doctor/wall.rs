@@ -61,7 +61,7 @@ fn describe(what: &'static str, machine: &Machine) -> Vec<Finding> {
     findings
 }
 
-/// Says which wall a session has that names none, and why it would be refused.
+/// Says which wall a session that names none has, and why such a session would be refused.
 fn of_sessions(machine: &Machine, config: &ConfineConfig) -> Finding {
     const WHAT: &str = "wall of sessions";
     let profile = config.profile;

@@ -23,7 +23,7 @@ pub(super) fn is_interactive() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 
-/// Throws away what was typed before the question was there: it was not meant as its answer.
+/// Discards what was typed before the question was there: it was not meant as its answer.
 pub(super) fn forget_typed_ahead() {
     let stdin = std::io::stdin();
     if let Err(error) = rustix::termios::tcflush(&stdin, rustix::termios::QueueSelector::IFlush) {
@@ -31,7 +31,7 @@ pub(super) fn forget_typed_ahead() {
     }
 }
 
-/// Whether what is typed is seen.
+/// Whether the terminal shows what is typed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Echo {
     On,
@@ -117,7 +117,7 @@ fn read_line(stdin: BorrowedFd<'_>, stop: BorrowedFd<'_>) -> std::io::Result<Opt
         if !both[1].revents().is_empty() {
             return Ok(None);
         }
-        // One byte at a time: what stands behind the line end belongs to whoever reads next.
+        // One byte at a time: what follows the line end belongs to the next reader.
         match rustix::io::read(stdin, &mut byte) {
             Ok(0) => return Ok(Some(Typed::End)),
             Ok(_) if byte[0] == b'\n' => {

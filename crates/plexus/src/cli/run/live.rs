@@ -3,17 +3,17 @@
 
 use std::collections::BTreeSet;
 
-/// What live pieces have shown, and what of them is still to come although it was shown already.
+/// What live pieces have shown before their event, and what events have shown before its pieces.
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     /// Shown by pieces; its event has not come yet.
     ahead: String,
-    /// Shown by pieces of the message before: its event is still to come, or it never will, because
+    /// Shown by pieces of the message before. Its event is still to come, or never comes because
     /// the message was begun anew.
     before: String,
     /// Shown by an event; its pieces may still come.
     owed: String,
-    /// Pieces that came while a tool ran: the text behind the tool's result.
+    /// Pieces that came while a tool ran: the text after the tool's result.
     held: String,
     /// Tools that have not given their result yet.
     open_tools: BTreeSet<String>,

@@ -88,7 +88,7 @@ pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
     Supervision::new(client, Watched { session, chat, cursor: before }, screen, form).run().await
 }
 
-/// Whoever has no agent installed should know that what answers is none.
+/// Tells a person who has no agent installed that the simulator answers.
 fn tell_of_simulator(arguments: &Run, screen: Screen) -> Result<()> {
     let named = arguments
         .claude_bin
@@ -120,8 +120,8 @@ fn prompt_of(arguments: &Run) -> Result<String> {
     Ok(text)
 }
 
-/// An agent reads everything below its directory unasked: that must not be the tokens of this
-/// server.
+/// Refuses to run above or within our data: an agent reads everything below its directory unasked,
+/// and this server's tokens must not be there.
 pub(crate) fn refuse_our_own_data(here: &Path, data_dir: &Path) -> Result<()> {
     let (data, here) = (real_path(data_dir), real_path(here));
     if data.starts_with(&here) {
@@ -209,7 +209,7 @@ pub(super) async fn poll_from(
     client.agents().poll(&params).await
 }
 
-/// Returns the position behind everything that a session has up to a chat; none before its first.
+/// Returns the position after the newest event of a chat; none for a session without a chat.
 async fn position_behind(
     client: &Client,
     session: SessionId,
@@ -238,7 +238,7 @@ pub(super) async fn attach(global: &Global, which: &str, json: bool) -> Result<u
         .await
 }
 
-/// Says how a chat that ended this way is told to the shell.
+/// Returns the exit code for a chat that ended this way.
 fn code_of(status: SessionStatus, refused: Refused) -> u8 {
     match status {
         SessionStatus::Complete if refused != Refused::default() => exit::REFUSED,

@@ -36,7 +36,7 @@ pub(super) async fn show(lines: &[String]) -> Result<()> {
         let text = if is_less { text } else { without_colours(&text) };
         match input.write_all(text.as_bytes()).await {
             Ok(()) => {}
-            // Whoever has seen enough leaves before the end.
+            // A person who has seen enough leaves before the end.
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
             Err(error) => return Err(error).context("could not write to the pager"),
         }

@@ -196,7 +196,7 @@ impl Supervision {
 
     fn asked(&mut self, approval: ApprovalId, session: SessionId) -> Result<()> {
         match self.asks {
-            // Whoever has pressed Ctrl-C is not asked any more.
+            // A person who has pressed Ctrl-C is not asked any more.
             Asks::Here if self.interrupts > 0 => {}
             Asks::Here => self.waiting.push_back((approval, session)),
             Asks::Elsewhere => {
@@ -210,7 +210,7 @@ impl Supervision {
         Ok(())
     }
 
-    /// A question that was answered elsewhere is no longer asked here.
+    /// Closes a question that was answered elsewhere.
     fn withdraw(&mut self, approval: ApprovalId, by: DecidedBy) -> Result<()> {
         self.waiting.retain(|(waiting, _)| *waiting != approval);
         if self.open.as_ref().is_some_and(|(question, _)| question.approval.id == approval) {
@@ -285,7 +285,7 @@ impl Supervision {
             Move::View(lines) => {
                 if let Err(error) = pager::show(&lines).await {
                     tracing::debug!(%error, "no pager");
-                    // Without a pager there is still the terminal's own memory of what went by.
+                    // Without a pager there is still the terminal's own scrollback.
                     lines.iter().try_for_each(|line| self.view.line(line))?;
                 }
                 self.put_question(question)
@@ -385,7 +385,7 @@ impl Supervision {
         let status = match session.status {
             _ if session.chat != Some(self.chat) => SessionStatus::Complete,
             Said::Known(status) if !status.is_busy() => status,
-            // A status that only a later server says is no end that this version knows.
+            // A status that this version does not know is no end.
             Said::Known(_) | Said::Unknown(_) => return Ok(Flow::On),
         };
         let name = self.name();

@@ -52,8 +52,8 @@ pub(in crate::cli) struct View {
     screen: Screen,
     form: Form,
     live: Live,
-    /// Whether the end of a chat is an event like others; whoever watches one chat says it in other
-    /// words.
+    /// Whether the end of a chat is printed like other events; a command that watches one chat
+    /// prints its own words instead.
     tells_ends: bool,
     /// Whether the cursor is at the start of a line.
     at_start: bool,
@@ -72,7 +72,7 @@ impl View {
         Self { screen, form, live: Live::default(), tells_ends: true, at_start: true }
     }
 
-    /// A view for whoever says the end of the chat in words of their own.
+    /// A view for a command that prints the end of the chat in its own words.
     pub(in crate::cli) fn of_one_chat(screen: Screen, form: Form) -> Self {
         Self { tells_ends: false, ..Self::new(screen, form) }
     }
@@ -276,7 +276,7 @@ impl View {
         screen::line(text)
     }
 
-    /// Prints the words of a question; the cursor stays behind them.
+    /// Prints the words of a question; the cursor stays after them.
     pub(in crate::cli) fn prompt(&mut self, text: &str) -> std::io::Result<()> {
         self.fresh_line()?;
         self.put(text)
