@@ -64,7 +64,7 @@ impl Stage {
         came.expect_err(&format!("{method} took {params:.300}"))
     }
 
-    /// What a call that was done by halves would change.
+    /// The counts that a partly executed call would change.
     async fn counts(&self) -> Value {
         let state = self.server.call("health.state", json!({})).await.unwrap();
         let rules = self.server.call("loopback.rules", json!({})).await.unwrap();
@@ -100,7 +100,7 @@ fn bad_values(root: &Value, schema: &Value, path: &str, wrap: &dyn Fn(Value) -> 
     let bad = |value: Value| Bad { params: wrap(value), field: path.to_owned() };
     let mut all = Vec::new();
     let kinds = kinds(schema);
-    // A number is wrong for all but numbers, a text for those.
+    // A number is the wrong type for everything but numbers; a text is wrong for those.
     match kinds.iter().any(|kind| kind == "integer" || kind == "number") {
         true => all.push(bad(json!("seven"))),
         false if !kinds.is_empty() || schema.get("enum").is_some() => all.push(bad(json!(7))),
@@ -129,7 +129,7 @@ fn bad_values(root: &Value, schema: &Value, path: &str, wrap: &dyn Fn(Value) -> 
         all.push(bad(json!([])));
     }
     if let Some(most) = schema["maxItems"].as_u64() {
-        // Good ones, so that only their number is wrong.
+        // Valid items, so that only their count is wrong.
         let item = match meant(root, &schema["items"])["type"].as_str() {
             Some("object") => json!({"mime_type": "image/png", "data": "AA=="}),
             _ => json!(NOBODY),
@@ -159,7 +159,7 @@ fn below(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-/// Follows references, and the one form beside `null` of what may be left out.
+/// Follows references; of an optional value, returns the schema that is not `null`.
 fn meant<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     if let Some(to) = schema["$ref"].as_str() {
         return meant(root, root.pointer(to.trim_start_matches('#')).expect("it leads somewhere"));
@@ -195,7 +195,7 @@ async fn every_parameter_of_every_method_is_refused_by_its_path() {
             let unknown = root["additionalProperties"] == false;
             assert_ne!(unknown, TAKES_UNKNOWN_FIELDS.contains(&method), "{method}: {root}");
             for bad in bad_values(root, root, "", &|value| value) {
-                // Parameters that are no object at all have no path.
+                // Parameters that are not an object have no path.
                 if bad.field.is_empty() {
                     continue;
                 }

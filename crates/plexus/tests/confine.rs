@@ -173,7 +173,7 @@ fn dry_run(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// With its starter killed, the stage is all that is left to end it.
+/// After its starter is killed, only the stage can end a dry run.
 fn deserted(place: &Place) -> Result<()> {
     let seconds = (10_000_000 + std::process::id()).to_string();
     let script = format!("setsid sleep {seconds} & sleep {seconds}");
@@ -194,8 +194,8 @@ fn deserted(place: &Place) -> Result<()> {
     Ok(())
 }
 
-/// Starts a dry run and returns it once it works. Its own time may pass first, while this machine
-/// stands still.
+/// Starts a dry run and returns it once it works; nothing if its time limit passes first, on a
+/// machine that stands still.
 fn begin(place: &Place, script: &str, works: impl Fn() -> bool) -> Option<Child> {
     let mut command = place.command(&["confine", "--dry-run", "--", "sh", "-c", script]);
     let mut starter = command.stdout(Stdio::null()).spawn().ok()?;

@@ -1,5 +1,5 @@
-//! Data of earlier releases, opened by this one: what was said to readers then is said to them now,
-//! and what a journal still held is read.
+//! Data of earlier releases, opened by this one: readers are told what they were told then, and the
+//! rest of each journal is read.
 //!
 //! Each folder of `fixtures/golden` is the data directory that a release left behind when it was
 //! killed, with `expected.json`: what its own next start said of it. A release adds a folder with
@@ -99,7 +99,7 @@ async fn settled(server: &TestServer) -> Value {
     told(server).await
 }
 
-/// Says where `now` does not hold what `then` held. What is new in `now` is a release's own affair.
+/// Says where `now` does not hold what `then` held. A release may add to `now`.
 fn differences(at: &str, then: &Value, now: &Value, found: &mut Vec<String>) {
     match (then, now) {
         (Value::Object(then), Value::Object(now)) => {
@@ -123,8 +123,8 @@ fn differences(at: &str, then: &Value, now: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// What the start that reads the rest of a journal makes itself: moments, and the nodes of those
-/// events.
+/// Whether the start that reads the rest of a journal makes this value itself: a time, or a node of
+/// one of those events.
 fn is_made_anew(at: &str) -> bool {
     let in_unread = at.starts_with(".sessions.unread.");
     at.ends_with(".updated_at")
@@ -152,7 +152,8 @@ async fn data_of_earlier_releases_reads_as_it_did() {
         let mut expected: Value = serde_json::from_str(&expected).unwrap();
         differences("", &expected, &now, &mut found);
         assert!(found.is_empty(), "{}: {}\n{}", release.display(), found.join("\n"), server.log());
-        // What the next start read from a journal got new ids; everything else keeps its handle.
+        // Events that the next start read from a journal got new ids; everything else keeps its
+        // handle.
         expected["sessions"].as_object_mut().unwrap().remove("unread");
         let handed_out = handles::handles_in(&json!([expected, now]));
         assert!(handed_out.len() > 20, "{handed_out:?}");

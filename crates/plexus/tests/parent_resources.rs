@@ -1,5 +1,5 @@
-//! A parent that listens instead of polling: its sessions as MCP resources, told of when they
-//! change, and nobody else's.
+//! A parent that listens instead of polling: it is told when its sessions, which are MCP resources,
+//! change, and hears of nobody else's.
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 #[path = "support/parent.rs"]
@@ -141,8 +141,8 @@ async fn a_parent_neither_reads_nor_hears_of_the_sessions_of_another() {
             assert_eq!(theirs["error"]["code"], -32002, "{method} {uri}: {theirs}");
         }
     }
-    // What was refused leaves nothing behind that would tell later: of two sessions that change,
-    // each hears of its own.
+    // A refused subscription leaves nothing behind that would notify later: when both sessions
+    // change, each parent hears of its own.
     let own = other.create(folder.path().to_str().unwrap()).await;
     let listened =
         other.ask("resources/subscribe", json!({"uri": format!("plexus://sessions/{own}")})).await;
@@ -187,7 +187,7 @@ async fn a_parent_that_listens_learns_what_waits_for_it_and_another_hears_nothin
     server.call_as(&owner.token, "loopback.respond", answer).await.unwrap().unwrap();
     owner_hears.wait_for(APPROVALS, &server).await;
     assert_eq!(owner.read(APPROVALS).await["approvals"], json!([]));
-    // The other's stream works, and what it carries came after all this.
+    // The other parent's stream works, and its first notification comes after all this.
     let own = other.create(folder.path().to_str().unwrap()).await;
     other.subscribe(&format!("plexus://sessions/{own}")).await;
     let prompt = json!({"session_id": own, "prompt": "sim:\nsay hi"});

@@ -41,7 +41,7 @@ const STORY: &[&str] = &[
     "loopback.files",
     "loopback.preview",
     "loopback.rule_preview",
-    // Before `poll`, whose cursor is then behind the message.
+    // Before `poll`, so that its cursor is after the message.
     "agents.send",
     "agents.poll",
     "agents.wait",
@@ -296,7 +296,7 @@ impl Stage {
         Some(answer)
     }
 
-    /// Does what stands between two examples.
+    /// Does a step that stands between two examples.
     async fn between(&self, step: &str) {
         match step {
             "WAIT UNTIL docs HAS ENDED" => {
@@ -353,7 +353,7 @@ async fn play(page: &str, sessions: &str, unshown: &[&str], added: &[(&str, &str
         .iter()
         .map(|it| it["name"].as_str().unwrap().to_owned())
         .collect();
-    // For a child alone, so that the operator's list does not have it.
+    // Only children may call it, so the operator's list does not have it.
     methods.insert("loopback.permit".to_owned());
     let in_story = STORY.iter().filter(|step| step.contains('.'));
     let told: BTreeSet<String> =

@@ -29,10 +29,10 @@ const LONG_ENOUGH: Duration = Duration::from_secs(8);
 /// hangs up.
 const HANG_UP: Duration = Duration::from_millis(300);
 
-/// Methods that end what the test stands on, or wait for a person.
+/// Methods that would stop the server or end the tokens that the test uses.
 const NOT_BY_THE_OPERATOR: &[&str] = &["server.stop", "identity.parent", "identity.revoke"];
 
-/// One who calls, and what the server says it may call.
+/// A caller, and what the server says it may call.
 struct Who {
     name: &'static str,
     token: String,
@@ -46,7 +46,7 @@ struct Target {
     result: Value,
 }
 
-/// What a call came to.
+/// The outcome of a call.
 enum Came {
     Result(Value),
     Refusal(Value),
@@ -251,7 +251,7 @@ async fn plexus_schema_covers_every_method_of_the_wire() {
     let document = plexus_wire::document::document();
     let mut of_the_wire: BTreeSet<&str> =
         document["methods"].as_object().unwrap().keys().map(String::as_str).collect();
-    // For a child alone.
+    // Only children may call it.
     of_the_wire.remove("loopback.permit");
     assert_eq!(names, of_the_wire);
 

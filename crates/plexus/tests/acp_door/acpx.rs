@@ -19,14 +19,14 @@ pub(crate) const ACPX: RealCli = RealCli {
     script: "scripts/install-acp-clients.sh",
 };
 
-/// What acpx says while what served the last command ends.
+/// What acpx says while the process that served the last command ends.
 const ENDING: &str = "Queue owner is shutting down";
 
 /// How long one command may take.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Runs acpx. A command that meets the end of the one before, which acpx keeps alive for a while,
-/// is given again.
+/// Runs acpx. It keeps the process of a command alive for a while; a command that arrives while
+/// that process ends is retried.
 async fn run(acpx: &Path, site: &Site, words: &[&str]) -> Result<Output> {
     let again = async {
         loop {

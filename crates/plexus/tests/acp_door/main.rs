@@ -22,7 +22,7 @@ macro_rules! stories {
             concat!($name, "::simulator::", stringify!($story)),
             |_library| async { stories::$story(site::Site::simulated().await?, $library).await },
         ))*;
-        // Without the library there is nothing to hold the real CLIs against.
+        // Without the library there is no client to test the real CLIs with.
         match $library.place().find() {
             Err(_) => suite,
             Ok(_) => suite.with(testkit::real_claude::CLI)$(.case(

@@ -100,7 +100,7 @@ pub(crate) async fn a_session_outlives_a_killed_editor(site: Site, library: Libr
     let number = editor.begin("load", load).await?;
     let outcome = editor.outcome(number).await?;
     ensure!(outcome.is_ok(), "{outcome:?}");
-    // Everything of the past comes before the answer.
+    // The whole history comes before the answer.
     let end = editor.heard.iter().position(|it| it["number"] == number).context("no answer")?;
     let before: Vec<&Value> =
         editor.heard[..end].iter().map(|it| &it["update"]["sessionUpdate"]).collect();
@@ -132,7 +132,7 @@ pub(crate) async fn a_prompt_outlives_a_killed_server(
             it["content"]["text"].as_str().is_some_and(|text| text.contains("server is away"))
         })
         .await?;
-    // Nobody is there to hear the answer; it is kept.
+    // No server is there to take the answer; `plexus acp` keeps it.
     editor.answer(&question, "allow_once").await?;
     site.server.start_again().await?;
     ensure!(stop_reason(&mut editor, prompt).await? == "end_turn");
@@ -170,7 +170,7 @@ pub(crate) async fn a_question_of_a_session_below_is_a_dialog_too(
         } else {
             site.decide_in(&below, false).await?;
             editor.withdrawn(number).await?;
-            // Whatever a client answers then is no decision.
+            // An answer to a withdrawn question decides nothing.
             editor.answer(&question, "allow_once").await?;
         }
         let id = call["toolCallId"].clone();

@@ -130,7 +130,7 @@ async fn a_conversation_is_its_own_plugins_and_its_owners_alone() {
         assert_eq!(hidden, Err("not_found".to_owned()), "{handle}");
     }
 
-    // A session of an agent is none of its conversations.
+    // `cone` does not find the session of an agent.
     let work = tempfile::tempdir().unwrap();
     let params = json!({"name": "agent", "working_dir": work.path()});
     let agent = server.call("claudecode.create", params).await.unwrap();

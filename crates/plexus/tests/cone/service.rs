@@ -64,7 +64,7 @@ impl Service {
         *self.state.reply.lock().unwrap() = reply;
     }
 
-    /// Lets what is held go on.
+    /// Lets a held answer go on.
     pub(crate) fn go_on(&self) {
         self.goes_on.send_replace(true);
     }

@@ -1,5 +1,5 @@
-//! Machines that cannot build a wall: this test starts programs behind a seccomp filter that
-//! refuses Landlock, as an old kernel does, or namespaces, as a container does.
+//! Machines that cannot build a wall: this test starts programs under a seccomp filter that refuses
+//! Landlock, as an old kernel does, or namespaces, as a container does.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -50,7 +50,7 @@ fn restrict(what: &str) -> Result<()> {
 }
 
 impl Place {
-    /// Runs `plexus` where something cannot be had; what it said, and its exit code.
+    /// Runs `plexus` without a mechanism; returns what it said, and its exit code.
     fn plexus_without(&self, what: &str, arguments: &[&str]) -> Result<(String, Option<i32>)> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args([WORD, what, PLEXUS]).args(arguments).env("HOME", self.dir.path());
@@ -103,7 +103,7 @@ pub(crate) fn namespaces(place: &Place) -> Result<()> {
     ensure!(code == Some(i32::from(EXIT_NOT_CONFINED)), "{code:?}: {said}");
     ensure!(said.contains("nothing was started") && said.contains("make namespaces"), "{said}");
     ensure!(said.contains("next: ") && !said.contains("started\n"), "{said}");
-    // The weaker tier is taken where none was asked for by name, and a dry run says what it lacks.
+    // Without a tier by name the weaker one is taken, and a dry run says what it lacks.
     let words = ["confine", "--", "echo", "started"];
     let (said, code) = place.plexus_without("namespaces", &words)?;
     ensure!(code == Some(0) && said == "started\n", "{code:?}: {said}");

@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use crate::place::{PATIENCE, struck_pid};
 use crate::points::Blow;
 
-/// How often it is looked whether the server stands still.
+/// How often to look whether the server stands still.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// A cluster with one database in it. Dropping it ends it.
@@ -89,12 +89,13 @@ async fn until_it_stands(pid: u32) -> Result<()> {
         .context("the server did not stand still at the point")
 }
 
-/// The state is the first letter behind the name, which stands in parentheses and may hold any.
+/// Whether the process is stopped. The state is the first letter after the name, which stands in
+/// parentheses and may itself contain any character.
 fn is_stopped(stat: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 
-/// Does something slow with the cluster, beside the story.
+/// Runs something slow on the cluster, in parallel to the story.
 async fn on(
     cluster: &Arc<Mutex<Postgres>>,
     work: impl FnOnce(&mut Postgres) -> Result<()> + Send + 'static,

@@ -17,8 +17,8 @@ use crate::place::Place;
 use crate::points::{Blow, Case, Channel, Loss, Victim, Warmth};
 use crate::story::{Answer, Told, command, edited, letters, words};
 
-/// How long after the end of a run somebody of it may live: the five seconds of P9, and what a
-/// loaded machine adds.
+/// How long a process of a run may outlive it: the five seconds of P9, and what a loaded machine
+/// adds.
 const LEAVING: Duration = Duration::from_secs(20);
 
 /// Whether the case may end the chat that was struck.
@@ -111,9 +111,9 @@ fn answers_stand(told: &Told, history: &[Value], case: &Case) -> Result<()> {
     let ids: BTreeSet<_> =
         history.iter().map(|decision| decision["approval_id"].as_str()).collect();
     ensure!(ids.len() == history.len(), "an approval is there twice: {history:#?}");
-    // A child whose shim was killed before it could say that there is one may have asked over MCP
-    // all the same. That question ends with it, unanswered, and the process that serves the chat
-    // anew asks again.
+    // A child whose shim was killed before it could announce the child may still have asked over
+    // MCP. That question ends with the child, unanswered, and the process that serves the chat next
+    // asks again.
     let is_silent = case.victim == Victim::Shim
         && case.blow == Blow::KillWithServer
         && case.channel == Channel::Mcp;
@@ -141,7 +141,7 @@ fn chat_is_well_formed(chat: u64, events: &[Value], told: &Told, case: &Case) ->
         ensure!(status != "cancelled" || chat == 2, "nobody cancelled it");
     } else {
         ensure!(status == if chat == 2 { "cancelled" } else { "complete" }, "it ended {status}");
-        // A chat that ends with a tool call is closed by a word of its own.
+        // A chat whose script ends with a tool call says one more text at its end.
         ensure!(
             said.len() == expected.len() + usize::from(chat == 1 || chat == 3),
             "said: {said:?}"
@@ -249,7 +249,7 @@ fn what_ran_is_what_should(place: &Place, told: &Told, case: &Case) -> Result<()
         ensure!(ran.iter().all(|word| all.contains(word)), "{ran:?} ran");
         return Ok(());
     }
-    // Of chat 0, whose first question was decided in any case, the others may be lost.
+    // The first question of chat 0 is always decided; its others may be lost.
     let may_miss = |word: &str| case.loss == Loss::LaterQuestions && word == "B0-edited";
     let expected = all.iter().filter(|word| ran.contains(word) || !may_miss(word));
     ensure!(ran.iter().eq(expected), "{ran:?} ran, answered were {:?}", told.answered);
@@ -292,7 +292,7 @@ pub(crate) async fn nothing_is_left(place: &mut Place) -> Result<()> {
     Ok(())
 }
 
-/// Waits until nobody lives who carries the marker, the server apart.
+/// Waits until no process but the server carries the marker.
 async fn gone(place: &mut Place, what: &str) -> Result<()> {
     let deadline = Instant::now() + LEAVING;
     loop {

@@ -1,5 +1,5 @@
 //! Where a case plays: a server that is armed, dies and comes back, a directory for its sessions,
-//! and whoever deals the blow.
+//! and the task that deals the blow.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -28,8 +28,7 @@ const CALL_PATIENCE: Duration = Duration::from_secs(45);
 /// that it does not answer.
 const SHORT_FREEZE: Duration = Duration::from_millis(500);
 
-/// How long a server on a shared database owns its sessions without a word from it: nobody is to
-/// lose them here.
+/// The lease of a server on a shared database: long, because no server may lose its sessions here.
 const LEASE_SECS: u64 = 120;
 
 /// The place of one case. Dropping it ends everything that carries its marker.
@@ -41,8 +40,7 @@ pub(crate) struct Place {
     next_server_armed: bool,
     /// Whether the outage that belongs to a blow against a shim or child is over.
     outage_over: bool,
-    /// What the server keeps everything in, where that is what is struck; otherwise a file of its
-    /// own.
+    /// The server's database in the cases that strike it; in all others the server keeps a file.
     database: Option<Database>,
 }
 
@@ -156,7 +154,7 @@ impl Place {
             )
             .await
             {
-                // A server without its database says so, and whoever is patient comes back.
+                // A server without its database says so, and a patient caller retries.
                 Ok(Ok(Err(error))) if self.database.is_some() && error.kind() == "unavailable" => {
                     last = Some(error.into());
                 }
@@ -180,8 +178,8 @@ impl Place {
         Ok(())
     }
 
-    /// Says whether a question is answered now: the first one of a story that parks only when its
-    /// agent has no process.
+    /// Says whether a question is answered now. In a story that parks, the first one is answered
+    /// only when its agent has no process.
     pub(crate) fn may_answer(&self, approval: &Value) -> bool {
         let is_first = || approval["input"]["command"] == crate::story::command('A', 0);
         self.case.warmth != Warmth::Parks || approval["parked"] == true || !is_first()

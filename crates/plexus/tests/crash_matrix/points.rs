@@ -49,9 +49,9 @@ pub(crate) enum Warmth {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loss {
     Nothing,
-    /// Whoever waits for a decision is woken by its commit. So the answer may leave before the
-    /// server dies, and the next questions of that chat find nobody: a CLI that is refused over MCP
-    /// goes on and asks the next one at once.
+    /// The commit of a decision wakes the call that waits for it. So the answer may leave before
+    /// the server dies, and the next questions of that chat find no server: a CLI that is refused
+    /// over MCP goes on and asks the next one at once.
     LaterQuestions,
     /// A CLI that finds no server when it asks over MCP refuses by itself and goes on, and one that
     /// finds none when it starts leaves.
@@ -261,8 +261,8 @@ pub(crate) fn cases(full: bool) -> Vec<Case> {
                     let Point { name, nth, warmth, loss_over_mcp, .. } = *point;
                     let loss = match channel {
                         Channel::Control => Loss::Nothing,
-                        // The server is there all the time: whoever asks it waits for its database
-                        // with it.
+                        // The server is there all the time: a child that asks it waits with it for
+                        // its database.
                         Channel::Mcp if victim == Victim::Database => Loss::Nothing,
                         Channel::Mcp => loss_over_mcp,
                     };
@@ -284,7 +284,7 @@ pub(crate) fn cases(full: bool) -> Vec<Case> {
 }
 
 fn blows(victim: Victim, point: &str, channel: Channel, full: bool) -> Vec<(Blow, Duration)> {
-    // A call that waits on the MCP channel outlives what its client outlives.
+    // A call that waits on the MCP channel survives no longer outage than its client does.
     let longest = match channel {
         Channel::Control => 30,
         Channel::Mcp => 10,
@@ -293,15 +293,15 @@ fn blows(victim: Victim, point: &str, channel: Channel, full: bool) -> Vec<(Blow
     let with = |blow: Blow| outages.map(|outage| (blow, outage));
     match (victim, full) {
         (_, false) if point == "shim.killing" => {
-            // Longer than the shim's own patience, which must not run out between stopping somebody
-            // and killing him.
+            // Longer than the shim's own timeout, which must not expire between stopping a process
+            // and killing it.
             vec![(Blow::Kill, Duration::ZERO), (Blow::Freeze, Duration::from_secs(11))]
         }
         (_, false) => vec![(Blow::Kill, Duration::ZERO)],
         (Victim::Server | Victim::NextServer, true) => {
             [with(Blow::Kill), with(Blow::Freeze), with(Blow::FreezeAndKill)].concat()
         }
-        // Longer ones are longer than a caller waits for a database.
+        // Longer outages exceed the time that a caller waits for a database.
         (Victim::Database, true) => [Blow::Kill, Blow::Freeze, Blow::FreezeAndKill]
             .into_iter()
             .flat_map(|blow| [0, 3].map(|seconds| (blow, Duration::from_secs(seconds))))

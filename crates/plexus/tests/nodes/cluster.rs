@@ -10,11 +10,11 @@ use testkit::server::{ServerOptions, TestServer};
 /// How long anything that a test waits for may take, on a loaded machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 
-/// The lease where nobody is meant to lose it: a busy machine may not answer for long.
+/// The lease where no server is meant to lose it: a busy machine may be silent for long.
 pub(crate) const LONG_LEASE: u64 = 120;
 
-/// The lease where somebody is: short, so that a test is over soon, and long enough that a busy
-/// machine does not lose it by accident.
+/// The lease where a server is meant to lose it: short, so that a test is over soon, and long
+/// enough that a busy machine does not lose it by accident.
 pub(crate) const SHORT_LEASE: u64 = 12;
 
 /// Servers on one database, with folders that all of them see.
@@ -65,8 +65,8 @@ impl Cluster {
         started["chat"].as_u64().unwrap()
     }
 
-    /// Waits until the newest chat is as wanted, as one server sees it. What the server refuses
-    /// meanwhile is asked again.
+    /// Waits until the newest chat is as wanted, as one server sees it. Calls that the server
+    /// refuses meanwhile are retried.
     pub(crate) async fn wait_for(
         &self,
         node: usize,

@@ -1,5 +1,5 @@
-//! `SIGKILL` of the database, and of the way to it: children run on into their journals, and
-//! nothing that somebody was told is lost.
+//! `SIGKILL` of the database, and faults on the connection to it: children go on writing their
+//! journals, and nothing that was acknowledged is lost.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use testkit::proxy::{Proxy, Weather};
 use crate::cluster::{Cluster, DEADLINE, LONG_LEASE, texts, writes};
 use crate::history::{self, Told};
 
-/// Answers through one server until it says how that went, and returns what it said. An error of
-/// the way is no answer.
+/// Answers through one server until the outcome is known, and returns it. An error of the
+/// connection is no outcome.
 async fn answer(cluster: &Cluster, node: usize, approval: &str, approve: bool) -> Told {
     testkit::eventually_async("an answer to an answer", DEADLINE, || async {
         let params = json!({"approval_id": approval, "approve": approve});
@@ -50,7 +50,7 @@ async fn a_database_that_is_killed_and_comes_back_loses_nothing_and_ends_no_chil
     postgres.start_again().unwrap();
     let told = answer(&cluster, 0, &approval, true).await;
     assert!(told.ok);
-    // Again, right behind the decision.
+    // Again, right after the decision.
     postgres.crash_and_restart().unwrap();
     for reader in 0..2 {
         let (status, events) = cluster.end(reader, &talks).await;
@@ -90,8 +90,8 @@ async fn connections_that_are_cut_delayed_half_closed_or_unanswered_cost_time_an
         cluster.chat(0, &session, &parallel).await;
         let first = cluster.approval(2, &session).await["id"].as_str().unwrap().to_owned();
         fault(&answerer);
-        // The weather clears while the answer is on its way, or not: whoever answers goes on until
-        // it is told how that went.
+        // The fault may end while the answer is on its way, or later: the caller retries until it
+        // knows the outcome.
         let (clearing, one) = tokio::join!(
             async {
                 tokio::time::sleep(Duration::from_millis(300)).await;

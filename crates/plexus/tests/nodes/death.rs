@@ -1,5 +1,5 @@
-//! `SIGKILL` of a server: one that comes back in time goes on, one that does not is taken over
-//! from, and one that is cut off lets go in time.
+//! `SIGKILL` of a server: one that comes back in time goes on, one that does not loses its sessions
+//! to another, and one that is cut off ends its own children in time.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn a_server_that_comes_back_within_its_lease_goes_on_as_if_nothing_had_bee
     let approval = cluster.approval(1, &session).await;
     let before = cluster.pids(0, &session, 0);
     cluster.nodes[0].kill_9().unwrap();
-    // Decided while nobody is there to carry the answer.
+    // Decided while no server is there to carry the answer.
     cluster.allow(1, &approval).await;
     cluster.nodes[0].start_again().await.unwrap();
     for reader in 0..2 {
@@ -97,7 +97,7 @@ async fn what_a_server_left_open_ends_for_good_when_it_does_not_come_back() {
     let note: Value = serde_json::from_slice(&std::fs::read(&lost).unwrap()).unwrap();
     assert!(note["lines"].as_u64().unwrap() > 0, "{note}");
     assert_eq!(cluster.end(0, &talks).await.1.len(), ended, "what has ended gets no more events");
-    // And whoever has its directories goes on with the session.
+    // A server that has its directories goes on with the session.
     cluster.chat(1, &asks, "sim:\nsay again").await;
     let (status, events) = cluster.end(0, &asks).await;
     assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["again"]));
@@ -128,7 +128,7 @@ async fn a_server_that_loses_the_database_lets_its_children_go_before_another_ta
     );
 
     proxy.set(Weather::Clear);
-    // What comes back is a server like any other.
+    // The server that comes back is a server like any other.
     testkit::eventually_async("a chat on the server that was cut off", DEADLINE, || async {
         let prompt = json!({"session_id": session, "prompt": "sim:\nsay back"});
         let started = cluster.nodes[0].call("claudecode.chat_async", prompt).await.ok();

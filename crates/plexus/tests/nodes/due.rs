@@ -1,5 +1,5 @@
-//! What falls due, an expiry and a step of escalation, happens once and is seen everywhere, also
-//! when the server that took the request is dead.
+//! An expiry and a step of escalation happen once and are seen everywhere, also when the server
+//! that took the request is dead.
 
 use serde_json::{Value, json};
 use testkit::postgres;
@@ -7,8 +7,8 @@ use testkit::postgres;
 use crate::cluster::{Cluster, LONG_LEASE, texts, writes};
 use crate::history::{self, Told};
 
-/// When a request that has a deadline is reminded of. There is no second time: less than this is
-/// left then.
+/// When a request with a deadline is reminded of. There is no second reminder: less time than this
+/// is left after the first.
 const REMIND_SECS: u64 = 8;
 
 /// When such a request is denied.
@@ -77,7 +77,8 @@ async fn a_deadline_is_kept_once_whichever_servers_are_there() {
         );
     }
 
-    // Back in time, it brings the denial to the child that waits for it, and changes nothing else.
+    // Back within its lease, the server brings the denial to the child that waits for it, and
+    // changes nothing else.
     cluster.nodes[0].start_again().await.unwrap();
     for session in [&dead, &alive] {
         for reader in 0..3 {

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 
-/// What somebody was told when they answered.
+/// What a caller was told when it answered.
 #[derive(Debug, Clone)]
 pub(crate) struct Told {
     pub(crate) approval: String,
     pub(crate) approve: bool,
-    /// Whether the server said `ok`; what was not answered at all is in no history.
+    /// Whether the server said `ok`; a call without any answer is in no history.
     pub(crate) ok: bool,
 }
 

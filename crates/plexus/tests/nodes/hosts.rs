@@ -36,8 +36,8 @@ fn ip(arguments: &str) -> Result<(), String> {
 
 impl Host {
     fn new(number: u8) -> Result<Self, String> {
-        // Short, since a link's name may have 15 characters; drawn, since other tests may run at
-        // the same time.
+        // Short, because a link's name may have 15 characters; random, because other tests may run
+        // at the same time.
         let draw = uuid_bytes();
         let mark = format!("{:02x}{:02x}{:02x}{number}", draw[0], draw[1], draw[2]);
         let (name, link) = (format!("plx{mark}"), format!("plh{mark}"));

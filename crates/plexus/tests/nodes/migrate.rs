@@ -1,5 +1,5 @@
-//! `plexus migrate`: everything that can be read of the SQLite store can be read of the database,
-//! the same.
+//! `plexus migrate`: everything that can be read from the SQLite store reads the same from the
+//! database.
 
 use std::path::Path;
 use std::process::Output;
@@ -122,7 +122,7 @@ async fn a_store_that_moved_holds_everything_and_goes_on() {
     file.close().await.unwrap();
     database.close().await.unwrap();
 
-    // The same server goes on with the database: new rows find their place behind those that came.
+    // The same server goes on with the database: new rows come after the migrated ones.
     cluster.nodes[0].kill_9().unwrap();
     let env = options(0, &url, LONG_LEASE, cluster.folder()).env;
     cluster.nodes[0].set_env(env);

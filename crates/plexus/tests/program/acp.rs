@@ -290,7 +290,7 @@ fn a_session_that_is_deleted_ends_its_prompt() {
     let prompt = editor.prompt(&session, BASH);
     let question = editor.question("echo ran >> made");
     place.call("agents.delete", &json!({"session_id": session}));
-    // The chat is cancelled first; whether the session is still there then is a matter of moments.
+    // The chat is cancelled first; whether the session still exists then is a race.
     let answer = editor.piped.answer(prompt);
     assert!(
         answer["error"].is_object() || answer["result"]["stopReason"] == "cancelled",

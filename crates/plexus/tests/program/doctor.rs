@@ -103,7 +103,7 @@ fn codex_that_is_missing_old_or_not_signed_in() {
         command.env("PLEXUS_CODEX_BIN", named).env("PATH", &bin).env("HOME", &home);
         command
     };
-    // It is one agent of several.
+    // Codex is one agent of several, so it may be missing.
     assert_eq!(ask(&mut doctor(""), "codex").verdict, "good");
     bad(&ask(&mut doctor("/no/such/codex"), "codex"), "/no/such/codex", "--codex-bin");
     executable(&bin.join("codex"), "#!/bin/sh\necho 'codex-cli 0.98.0'\n");
@@ -200,7 +200,7 @@ fn a_server_that_runs_was_killed_or_hangs() {
     odd(&ask(&mut doctor(&place), "server"), "ended without saying so", "picks up its children");
     assert_eq!(ask(&mut doctor(&place), "store").verdict, "good", "what it left is whole");
 
-    // Somebody holds the store and does not answer.
+    // A process holds the store's lock and does not answer.
     let lock = std::fs::File::options().write(true).open(place.data().join("plexus.lock")).unwrap();
     lock.lock().unwrap();
     bad(&ask(&mut doctor(&place), "store"), "", "agents go on running");

@@ -133,7 +133,7 @@ fn a_server_that_comes_back_on_another_port_is_found_again() {
         parent.call(1, "claudecode_create", json!({"name": "child", "working_dir": place.work()}));
     server.kill_9();
 
-    // Somebody else has the old port by now: whoever still goes there is not answered.
+    // Another process has the old port by now: a call that still goes there gets no answer.
     let _taken = std::net::TcpListener::bind(first.strip_prefix("http://").unwrap()).unwrap();
     let server = Server::start(&place, &[]);
     assert_ne!(server.url, first);

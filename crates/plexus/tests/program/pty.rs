@@ -69,7 +69,7 @@ impl Terminal {
         Self { child, keys, seen, from: 0, _master: pair.master }
     }
 
-    /// Waits until the program has shown this, behind what was waited for before.
+    /// Waits until the program has shown this, after what was waited for before.
     pub(crate) fn wait_for(&mut self, what: &str) {
         let deadline = Instant::now() + DEADLINE;
         let (lock, changed) = &*self.seen;

@@ -207,7 +207,7 @@ async fn an_expired_token_opens_no_door() {
             if path == "/rpc" { http.post(url).body(call.to_string()) } else { http.get(url) };
         request.bearer_auth(token).header("accept", "text/event-stream").send()
     };
-    // `/mcp` knows whoever holds the good one, and misses a session.
+    // `/mcp` accepts the good token, and then answers 400 because no MCP session is named.
     for (path, fine) in [("/rpc", 200), ("/events", 200), ("/mcp", 400), ("/metrics", 200)] {
         assert_eq!(ask(path, EXPIRED).await.unwrap().status(), 401, "{path}");
         assert_eq!(ask(path, GOOD).await.unwrap().status(), fine, "{path}");
@@ -325,7 +325,7 @@ async fn live_pieces_of_text_come_over_sse_when_they_are_asked_for() {
     assert!("one two three".starts_with(&said) && said.contains("two"), "{said:?}");
     let plain = bodies(&mut plain, 1).await;
     assert!(plain.iter().all(|body| body["seq"].is_u64()), "nobody gets pieces unasked: {plain:?}");
-    // Pieces of all sessions at once are not to be had.
+    // Pieces of all sessions at once are refused.
     let all = http
         .get(format!("{}/events?deltas=true", server.url))
         .bearer_auth(token(&place))

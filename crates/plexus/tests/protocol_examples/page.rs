@@ -1,5 +1,5 @@
 //! Reads the examples out of a page of the protocol: under the heading of a method, the first block
-//! of JSON that holds a request's parameters and the answer, one behind the other.
+//! of JSON that holds a request's parameters and then the answer.
 
 use std::collections::BTreeMap;
 

@@ -97,8 +97,8 @@ impl Names {
         }
     }
 
-    /// Something of a list must be as shown, best without a field more; a list may be longer than
-    /// the page.
+    /// Finds an item of the list that is as shown, preferably without further fields; the list may
+    /// be longer than on the page.
     fn find(&mut self, shown: &Value, all: &[Value], at: &str) -> Result<(), String> {
         let mut problem = format!("{at} is empty");
         let mut best: Option<Self> = None;

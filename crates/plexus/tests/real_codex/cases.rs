@@ -23,7 +23,7 @@ pub(crate) async fn a_server_that_was_killed_while_codex_asks_answers_once_and_i
     let after = site.asked(&[]).await;
     ensure!(before["id"] == after["id"], "it was asked again: {before} and {after}");
     site.respond(&after, true, "").await?;
-    // Again right after the answer, before anybody knows what became of it.
+    // Again right after the answer, before its outcome is known.
     site.outage().await?;
     site.completed(&session).await?;
     ensure!(site.file("a.txt").as_deref() == Some("ran\n"), "{:?}", site.file("a.txt"));

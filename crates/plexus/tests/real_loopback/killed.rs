@@ -74,8 +74,8 @@ pub(crate) async fn three_parallel_reads_outlive_a_killed_server(
         let began = Instant::now();
         site.outage().await?;
         if way == MCP && began.elapsed() > COMES_BACK_AFTER {
-            // The machine was too slow for the case. Three clients that find nobody are three
-            // errors, and the CLI gives up after those.
+            // The machine was too slow for the case: three calls that find no server are three
+            // errors, after which the CLI gives up.
             continue;
         }
         ensure!(site.pending(3).await? == asked, "they were asked again");
@@ -90,9 +90,8 @@ pub(crate) async fn three_parallel_reads_outlive_a_killed_server(
     bail!("no server came back within {COMES_BACK_AFTER:?}")
 }
 
-/// The server dies after a decision is committed and before its answer leaves. What that leaves
-/// behind is made here without luck: the decision is written into the store of a server that is
-/// down.
+/// The server dies after a decision is committed and before its answer leaves. The test makes that
+/// state without a race: it writes the decision into the store of a server that is down.
 pub(crate) async fn a_decision_that_never_left_is_sent_by_the_next_server(
     cli: PathBuf,
     way: Way,

@@ -13,7 +13,7 @@ use crate::site::{CONTROL, MCP, Site, Way};
 /// Longer than the 300 s after which the CLI gives up on a call that is silent, and than 6 minutes.
 const LONG_WAIT: Duration = Duration::from_secs(390);
 
-/// How long a server is away where it is long.
+/// How long a server is away in a long outage.
 const LONG_OUTAGE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn a_wait_of_more_than_six_minutes_is_answered(
@@ -36,17 +36,16 @@ pub(crate) async fn a_wait_outlives_a_minute_without_a_server(cli: PathBuf) -> R
     crate::killed::a_wait_outlives_a_killed_server(cli, Way { away: LONG_OUTAGE, ..CONTROL }).await
 }
 
-/// Longer than the client rests before it looks for the server, shorter than it rests twice.
+/// Longer than one pause of the client before it looks for the server, shorter than two.
 const MISSES_ONCE: Duration = Duration::from_secs(20);
 
-/// The client finds nobody the first time. Any other stream of its own that failed beside this one
-/// would be one failure too many.
+/// The client finds no server the first time. One more failed stream of the client would be one
+/// failure too many.
 pub(crate) async fn a_wait_outlives_a_client_that_found_nobody(cli: PathBuf) -> Result<()> {
     crate::killed::a_wait_outlives_a_killed_server(cli, Way { away: MISSES_ONCE, ..MCP }).await
 }
 
-/// The client gives up after 30 s: nobody needs to answer it any more, and nothing waits for an
-/// answer.
+/// The client gives up after 30 s: its request is cancelled, and nothing waits for an answer.
 pub(crate) async fn a_minute_without_a_server_is_a_failed_call_and_a_cancelled_request(
     cli: PathBuf,
 ) -> Result<()> {

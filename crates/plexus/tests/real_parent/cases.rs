@@ -45,8 +45,8 @@ pub(crate) async fn a_parent_allows_what_its_child_asks_and_gets_the_result(
         "{decision}"
     );
     ensure!(decision["delivered_at"].is_i64() && decision.get("breach").is_none(), "{decision}");
-    // Create, prompt, wait, respond, read: one call for each. A wait that the machine made too long
-    // is made again and does not count.
+    // Create, prompt, wait, respond, read: one call for each. A wait that times out on a slow
+    // machine is repeated and does not count.
     let mut said = stage.parent_results();
     said.retain(|result| result["type"] != "timeout");
     ensure!(said.len() == 5, "{} calls: {said:?}", said.len());

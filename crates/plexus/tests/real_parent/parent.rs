@@ -15,7 +15,7 @@ use testkit::real_claude::Sandbox;
 use testkit::server::{ServerOptions, TestServer};
 use tokio::process::Command;
 
-/// Tells the parent's conversation from its child's.
+/// The words that distinguish the parent's conversation from its child's.
 const TASK: &str = "Have a child do the task.";
 
 /// How long a parent may take from its start to its end.

@@ -177,8 +177,8 @@ pub(crate) async fn codex_works_and_reads_no_token(cli: PathBuf, tier: &str) -> 
     Ok(())
 }
 
-/// OpenCode serves itself on a port, which the landlock tier lets nobody do: it is refused before
-/// the start, in our words, and without a word it has no wall and says why.
+/// OpenCode listens on a port, which the landlock tier forbids. A session that asks for a wall is
+/// refused before the start, with the reason; one that names no wall gets none and says why.
 pub(crate) async fn opencode_is_refused_in_the_landlock_tier() -> Result<()> {
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
     let params = json!({"agent": "opencode"});
@@ -253,7 +253,7 @@ pub(crate) async fn an_acp_agent_works_and_reads_no_token(
     Ok(())
 }
 
-/// A fork begins with a copy of its source's home, in which the conversation lies, behind a wall of
+/// A fork begins with a copy of its source's home, which holds the conversation, within a wall of
 /// its own.
 async fn a_fork_goes_on_in_a_home_of_its_own(site: &Site, api: &MessagesApi) -> Result<()> {
     let fork = json!({"session_id": site.session, "new_name": "fork"});

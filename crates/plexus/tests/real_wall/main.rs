@@ -1,5 +1,5 @@
 //! The real agents within the wall that a server builds by default: what an approved command can
-//! and cannot do, and whom the network asks.
+//! and cannot do, and how a connection to an unlisted host asks.
 //!
 //! Where the CLI, a network namespace or a wall cannot be had, the cases are ignored and the reason
 //! is printed; with `PLEXUS_REQUIRE_WALL=1` a missing wall is a failure.

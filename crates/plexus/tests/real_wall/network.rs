@@ -35,7 +35,7 @@ pub(crate) async fn elsewhere() -> Result<u16> {
     Ok(port)
 }
 
-/// A command that takes the proxy also for this machine.
+/// A command that uses the proxy even for this machine.
 pub(crate) fn fetch(port: u16) -> String {
     format!("curl -sS --noproxy '' http://localhost:{port}/ || true")
 }

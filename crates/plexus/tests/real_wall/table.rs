@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 
-/// As whom an attack succeeds.
+/// The user as whom an attack succeeds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Success {
     Never,

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value};
 
-/// Words that say nothing about what fits.
+/// Keywords that constrain nothing.
 const NOTES: &[&str] = &["$defs", "description", "title", "default", "examples"];
 
 /// Says where `value` does not fit `schema`, which may refer to definitions in `root`.

@@ -83,11 +83,11 @@ impl Pool {
         );
         set(&["working_dir"], json!([work]));
         set(&["add_dirs"], json!([[work], []]));
-        // A wait of a minute would be one call of the test.
+        // A wait of a minute would take up most of the test.
         set(&["wait_ms"], json!([0, 1, 30]));
-        // Short stories, since each starts a process.
+        // Short stories, because each starts a process.
         set(&["prompt", "text"], json!(["sim:\nsay hi", "sim:\nexit 3", "sim:\nsay one\nsay two"]));
-        // Only below the folder of the test does anybody write.
+        // The store is copied only to places below the folder of the test.
         set(
             &["path"],
             json!([format!("{work}/copy.db"), format!("{work}/no/such/folder/copy.db"), "copy.db"]),
@@ -252,8 +252,7 @@ fn broken(random: &mut Random, value: Value) -> Value {
     if random.one_in(4) {
         fields.remove(&name);
     } else {
-        // A huge wait is refused, a wait of a minute is waited for: neither door should be asked
-        // for the second.
+        // A huge wait is refused at once, but an odd value could be a valid wait of a minute.
         let value = if name == "wait_ms" { json!(u64::MAX) } else { odd(random) };
         fields.insert(name, value);
     }

@@ -93,7 +93,7 @@ async fn a_token_is_good_for_nothing_else() {
         StatusCode::METHOD_NOT_ALLOWED,
         "a link that somebody previews decides nothing"
     );
-    // It is nobody's token at the other doors.
+    // The token is not accepted at the other doors.
     let as_caller = stage.server.call_as(&token, "loopback.pending", json!({})).await.unwrap();
     assert_eq!(as_caller.unwrap_err().kind(), "unauthorized");
     let other = stage.create("other", json!({})).await;
@@ -104,7 +104,7 @@ async fn a_token_is_good_for_nothing_else() {
         .body();
     let second_token = letter["respond"]["token"].as_str().unwrap();
     assert_ne!(second_token, token);
-    // The proof of one approval with the name of another: the id is what stands in front.
+    // The proof of one approval with the id of another, which stands in front.
     let name = "plx_hook_".len();
     let mixed = format!("{}{}", &second_token[..name + 32], &token[name + 32..]);
     for (body, status, expected) in [

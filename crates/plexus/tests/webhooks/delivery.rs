@@ -58,8 +58,8 @@ async fn what_happens_to_an_approval_is_told_once_each() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_that_fails_breaks_off_or_redirects_gets_every_event_in_the_end() {
-    // The second of the two breaks off after it has taken the message: that one comes twice, with
-    // one id.
+    // A receiver that breaks off has taken the message without saying so: that message comes twice,
+    // with one id.
     let receiver = Receiver::new(|n| match n {
         0 => Act::Fail,
         1 => Act::Redirect,
@@ -125,7 +125,7 @@ async fn a_server_that_is_killed_tells_after_its_restart_what_it_had_not() {
     let approval = stage.ask(&session).await;
     stage.wait_for_metric("plexus_webhook_pending", "deaf", |waiting| waiting == 1).await;
     stage.server.kill_9().unwrap();
-    // Whoever was deaf hears again by the time the server is back.
+    // The receiver that was deaf works again by the time the server is back.
     deaf.kill().await;
     deaf.start_again(|_| Act::Take);
     stage.server.start_again().await.unwrap();

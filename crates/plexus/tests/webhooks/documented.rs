@@ -45,8 +45,8 @@ async fn the_documented_ways_to_verify_accept_a_message_and_refuse_a_changed_one
         for (program, script) in [("sh", &shell), ("python3", &python)] {
             let file = folder.path().join(program);
             std::fs::write(&file, script).unwrap();
-            // What a machine does not have cannot be shown on it; the signature itself has a test
-            // of its own.
+            // Without the program the example cannot be run here; the signature itself has another
+            // test.
             let needed = if program == "sh" { "openssl" } else { program };
             if Command::new(needed).arg("--help").output().is_err() {
                 eprintln!("{needed} is not here, so its example is not run");

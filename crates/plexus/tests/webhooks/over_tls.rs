@@ -1,4 +1,4 @@
-//! Receivers that speak TLS: whom a configured authority vouches for is told, and nobody else.
+//! Receivers that speak TLS: only those with a certificate of a trusted authority are told.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::receiver::{Act, Receiver};
 use crate::stage::{Stage, entries};
 
-/// Somebody who vouches for others.
+/// A certificate authority.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -32,7 +32,7 @@ impl Authority {
         path
     }
 
-    /// Vouches for a receiver at this host.
+    /// Issues a certificate for a receiver at this host.
     fn vouch_for(&self, host: &str) -> TlsAcceptor {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![host.to_owned()]).unwrap();
@@ -67,7 +67,7 @@ async fn a_receiver_is_told_over_tls_if_its_authority_is_known_and_it_is_who_was
     let told = receiver.wait_for_type("session.ended").await.body();
     assert_eq!(told["session"]["id"], session.as_str());
     for (name, why) in [("stranger", "UnknownIssuer"), ("other", "not valid for name")] {
-        // It is tried again, so the receiver may still put it right.
+        // The message is retried, so the receiver may still mend its certificate.
         stage.wait_for_metric("plexus_webhook_failed_total", name, |failed| failed >= 2).await;
         assert_eq!(stage.metric("plexus_webhook_delivered_total", name).await, 0);
         assert_eq!(stage.metric("plexus_webhook_pending", name).await, 1);

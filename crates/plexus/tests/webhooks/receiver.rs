@@ -1,4 +1,4 @@
-//! Somebody who listens: takes what is posted to it, and behaves as the test says.
+//! A receiver of webhooks: takes what is posted to it, and behaves as the test says.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -26,7 +26,7 @@ pub(crate) enum Act {
     Hang,
     /// Takes it, says so, and goes on talking for ever.
     Babble,
-    /// Sends whoever posts to another address.
+    /// Redirects the sender to another address.
     Redirect,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Receiver {
     letters: Arc<Mutex<Vec<Letter>>>,
     seen: Arc<AtomicUsize>,
     manner: Arc<Mutex<Manner>>,
-    /// How it proves who it is; nothing where it speaks plainly.
+    /// Its TLS, with its certificate; nothing where it speaks plain HTTP.
     tls: Option<TlsAcceptor>,
     task: Option<JoinHandle<()>>,
     /// Holds the port while nobody listens on it, so that nobody else gets it.
@@ -94,7 +94,8 @@ impl Receiver {
                 tokio::spawn(async move {
                     match tls {
                         None => serve(stream, act, letters).await,
-                        // Who does not believe us leaves before it has said anything.
+                        // A sender that does not trust our certificate leaves before it has sent
+                        // anything.
                         Some(tls) => {
                             if let Ok(stream) = tls.accept(stream).await {
                                 serve(stream, act, letters).await;
@@ -152,7 +153,7 @@ impl Drop for Receiver {
 /// How many connections may wait to be accepted.
 const BACKLOG: u32 = 64;
 
-/// A socket on this port that does not listen yet: whoever connects is refused.
+/// A socket on this port that does not listen yet: connections are refused.
 fn bound(port: u16) -> TcpSocket {
     let socket = TcpSocket::new_v4().unwrap();
     // The port is taken over from one socket to the next without a moment in between.

@@ -29,7 +29,7 @@ async fn hangup_changes_who_is_told_and_a_bad_entry_changes_nothing() {
     assert_eq!(old.letters().len(), 1);
     assert_eq!(new.letters().len(), 1);
 
-    // What waits for somebody who is taken out is given up, and the audit says so.
+    // Messages for a receiver that is taken out are given up, and the audit says so.
     let mut dead = Receiver::new(|_| Act::Take).await;
     dead.kill().await;
     stage
