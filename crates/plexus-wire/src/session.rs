@@ -348,6 +348,46 @@ pub struct SessionForked {
     pub head: Position,
 }
 
+/// Parameters of `rename`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct RenameParams {
+    /// The session's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// Its exact name.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
+    pub name: Option<String>,
+    /// The name it gets.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
+    #[schemars(length(min = 1, max = 256))]
+    pub new_name: String,
+}
+
+impl RenameParams {
+    /// Gives a session another name.
+    pub fn new(session: SessionRef, new_name: impl Into<String>) -> Self {
+        Self { session_id: session.session_id, name: session.name, new_name: new_name.into() }
+    }
+}
+
+/// A result of `rename`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "renamed")]
+#[schemars(rename = "SessionRenamed", transform = tagged("renamed"))]
+pub struct SessionRenamed {
+    /// The session.
+    pub id: SessionId,
+    /// Its name from now on.
+    pub name: String,
+}
+
 /// A result of `delete`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
