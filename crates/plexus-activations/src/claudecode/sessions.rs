@@ -11,7 +11,7 @@ use plexus_store::{
 };
 use plexus_wire::method::claudecode as wire;
 use plexus_wire::{
-    Consumer, ConsumerList, CursorDeleteParams, CursorSetParams, Done, ListParams,
+    Consumer, ConsumerList, CursorDeleteParams, CursorSetParams, Done, ListParams, Refused,
     RenameParams, Reserved, SessionDeleted, SessionGot, SessionList, SessionRef, SessionRenamed,
     Spent, StreamList, StreamsParams, TreeOf,
 };
@@ -73,6 +73,10 @@ impl ClaudeCode {
         let now = plexus_store::UnixMillis::now().into();
         let mode = SessionState::of(session)?.mode.filter(|mode| mode.until > now);
         let handle = handles::session(&config.agent, session.id);
+        let refused = match session.newest_chat {
+            Some(chat) => self.store.refused(session.id, chat.number).await?,
+            None => Refused::default(),
+        };
         Ok(plexus_wire::Session {
             id: session.id,
             name: session.name.clone(),
@@ -106,6 +110,7 @@ impl ClaudeCode {
             created_at: session.created_at.into(),
             updated_at: session.updated_at.into(),
             mode: mode.map(Into::into),
+            refused: (!refused.is_none()).then_some(refused),
             answer: None,
             handle: Some(handle),
         })

@@ -1,4 +1,4 @@
-//! Names of sessions.
+//! Names of sessions, and how their last chat ended, as `get` and `list` show it.
 
 use plexus_core::{Caller, SessionId};
 use serde_json::json;
@@ -52,4 +52,20 @@ async fn the_name_by_which_a_parent_outside_is_known_stays() {
     assert!(refused.message.contains("known by this name"), "{refused:?}");
     let again = world.ok("identity.parent", json!({"name": "outside"})).await;
     assert_eq!(again["session_id"], parent["session_id"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_in_which_something_was_denied_says_so() {
+    let world = World::new().await;
+    let session = world.create("s", json!({})).await;
+    let chat = world.chat(&session, "sim:\ntool Bash {\"command\":\"touch x\"}\nsay on").await;
+    let approval = world.wait_for_approval(&session).await;
+    world.respond(&approval, false).await;
+    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
+    let refused = json!({"denied": 1, "expired": 0});
+    assert_eq!(world.session(&session).await["refused"], refused);
+    let list = world.ok("agents.list", json!({})).await;
+    assert_eq!(list["sessions"][0]["refused"], refused);
+    world.chat_to_end(&session, "sim:\nsay fine").await;
+    assert!(world.session(&session).await.get("refused").is_none(), "it is of the newest chat");
 }

@@ -130,6 +130,7 @@ suite! {
         the_parent_hears_of_its_childs_question,
         too_many_pending_ones_are_busy,
         lists_show_the_stage_they_are_asked_for,
+        what_a_chat_was_refused_is_counted,
     }
     decisions {
         the_last_use_of_a_rule_is_taken_once,
