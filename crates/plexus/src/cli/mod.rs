@@ -9,13 +9,14 @@
 //! - [`sessions`], [`approvals`], [`preview`], [`manage`]: what there is, what waits, what it would
 //!   change, and the server itself.
 //! - [`confine`]: runs any program inside a wall.
-//! - [`doctor`], [`demo`], [`manual`]: help to get going.
+//! - [`doctor`], [`demo`], [`manual`], [`complete`]: help to get going.
 //! - [`render`], [`screen`], [`sanitize`]: tool calls as a person reads them, colours and widths,
 //!   and text made safe to show.
 
 mod approvals;
 pub mod args;
 mod asked;
+mod complete;
 pub mod confine;
 mod demo;
 mod doctor;
@@ -33,7 +34,7 @@ mod sessions;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 
 use args::{Arguments, Command};
 
@@ -58,6 +59,8 @@ pub mod exit {
 /// Runs the command that the arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
+    // A shell asks for completions in a variable, and ends here.
+    clap_complete::CompleteEnv::with_factory(Arguments::command).complete();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {

@@ -4,18 +4,20 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, Subcommand};
 use plexus_client::wire::{LastDecisions, RuleDecision, RuleId, RuleSecs, Uses};
 
+use crate::cli::complete::{approvals, sessions};
+
 /// Which approvals a command is about.
 #[derive(Args, Debug)]
 #[group(skip)]
 pub struct Which {
     /// The approvals; `plexus pending` lists them. The beginning of an id is enough.
-    #[arg(value_name = "ID", required_unless_present = "all")]
+    #[arg(value_name = "ID", add = approvals(), required_unless_present = "all")]
     pub ids: Vec<String>,
     /// Everything that waits; it is shown first.
     #[arg(long, conflicts_with = "ids")]
     pub all: bool,
     /// Only of this session.
-    #[arg(long, value_name = "NAME|ID", requires = "all")]
+    #[arg(long, value_name = "NAME|ID", add = sessions(), requires = "all")]
     pub session: Option<String>,
 }
 
@@ -88,7 +90,7 @@ pub enum RulesCommand {
         /// Its input, as a JSON object.
         input: String,
         /// As if this session asked.
-        #[arg(long, value_name = "NAME|ID")]
+        #[arg(long, value_name = "NAME|ID", add = sessions())]
         session: Option<String>,
     },
     /// Propose rules that your own decisions speak for; none is added by itself.
@@ -127,10 +129,10 @@ pub struct RuleAdd {
 #[group(multiple = false)]
 pub struct ScopeArgs {
     /// Only for this session [default: for all].
-    #[arg(long, value_name = "NAME|ID")]
+    #[arg(long, value_name = "NAME|ID", add = sessions())]
     pub session: Option<String>,
     /// For this session and everything below it.
-    #[arg(long, value_name = "NAME|ID")]
+    #[arg(long, value_name = "NAME|ID", add = sessions())]
     pub subtree: Option<String>,
 }
 

@@ -13,6 +13,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::cli::complete::{approvals, everything, sessions};
 use crate::config::{default_data_dir, real_path};
 pub use decide::{Approve, Deny, RuleAdd, Rules, RulesCommand, ScopeArgs, Which};
 pub use outside::{Acp, Editor, Mcp, McpConfig, Parents, ParentsCommand, Tools};
@@ -78,7 +79,7 @@ pub enum Command {
     /// List what waits for an answer, or show all of one.
     Pending {
         /// Only of this session, or only this approval and all of it.
-        #[arg(value_name = "SESSION|ID")]
+        #[arg(value_name = "SESSION|ID", add = everything())]
         session: Option<String>,
         /// How it is printed.
         #[command(flatten)]
@@ -88,7 +89,7 @@ pub enum Command {
     /// what it changes. It decides nothing.
     Preview {
         /// The approval: its id, or the beginning of it.
-        #[arg(value_name = "ID")]
+        #[arg(value_name = "ID", add = approvals())]
         approval: String,
         /// How it is printed.
         #[command(flatten)]
@@ -101,13 +102,13 @@ pub enum Command {
     /// Answer everything that waits, one after the other, across sessions.
     Review {
         /// Only of this session.
-        #[arg(value_name = "NAME|ID")]
+        #[arg(value_name = "NAME|ID", add = sessions())]
         session: Option<String>,
     },
     /// Tell a session something: into its running chat, or as its next prompt.
     Send {
         /// The session.
-        #[arg(value_name = "NAME|ID")]
+        #[arg(value_name = "NAME|ID", add = sessions())]
         session: String,
         /// What to tell it.
         #[arg(required = true)]
@@ -116,7 +117,7 @@ pub enum Command {
     /// Make a session that goes on where another one is now.
     Fork {
         /// The session.
-        #[arg(value_name = "NAME|ID")]
+        #[arg(value_name = "NAME|ID", add = sessions())]
         session: String,
         /// The new session's name.
         name: String,
@@ -124,13 +125,13 @@ pub enum Command {
     /// Remove sessions with everything below them.
     Rm {
         /// The sessions.
-        #[arg(value_name = "NAME|ID", required = true)]
+        #[arg(value_name = "NAME|ID", add = sessions(), required = true)]
         sessions: Vec<String>,
     },
     /// Ask a session to stop what it does.
     Cancel {
         /// The session.
-        #[arg(value_name = "NAME|ID")]
+        #[arg(value_name = "NAME|ID", add = sessions())]
         session: String,
         /// Why; readers of the chat see it.
         #[arg(long)]
@@ -141,7 +142,7 @@ pub enum Command {
     /// Show all sessions as a tree, or what was said and done in one, with its forks.
     Tree {
         /// The session.
-        #[arg(value_name = "NAME|ID")]
+        #[arg(value_name = "NAME|ID", add = sessions())]
         session: Option<String>,
         /// How it is printed.
         #[command(flatten)]

@@ -2,6 +2,8 @@
 
 use clap::{Args, Subcommand};
 
+use crate::cli::complete::sessions;
+
 /// `plexus mcp`.
 #[derive(Args, Debug)]
 pub struct Mcp {
@@ -48,7 +50,7 @@ pub struct Acp {
     #[arg(long, value_name = "KIND")]
     pub agent: Option<String>,
     /// Make every conversation this session, which is created when it does not exist.
-    #[arg(long, short, value_name = "NAME|ID")]
+    #[arg(long, short, value_name = "NAME|ID", add = sessions())]
     pub session: Option<String>,
     /// The model of new sessions, as the agent names it.
     #[arg(long, short)]

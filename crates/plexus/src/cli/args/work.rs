@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::cli::complete::sessions;
+
 /// `plexus logs`.
 #[derive(Args, Debug)]
 pub struct Logs {
     /// The session.
-    #[arg(value_name = "NAME|ID")]
+    #[arg(value_name = "NAME|ID", add = sessions())]
     pub session: String,
     /// Go on with what happens next.
     #[arg(long, short)]
@@ -36,7 +38,7 @@ pub struct Run {
     #[arg(required = true)]
     pub prompt: Vec<String>,
     /// Go on with this session instead of creating one.
-    #[arg(long, short, value_name = "NAME|ID", conflicts_with_all = ["agent", "name", "model", "supervise_all", "no_wall", "trust_project", "timeout", "allow_tools", "add_dirs", "budget_usd"])]
+    #[arg(long, short, value_name = "NAME|ID", add = sessions(), conflicts_with_all = ["agent", "name", "model", "supervise_all", "no_wall", "trust_project", "timeout", "allow_tools", "add_dirs", "budget_usd"])]
     pub session: Option<String>,
     /// The agent of the new session, such as `codex` [default: claude_code].
     #[arg(long, short)]
@@ -96,7 +98,7 @@ impl Run {
 #[derive(Args, Debug)]
 pub struct Attach {
     /// The session.
-    #[arg(value_name = "NAME|ID")]
+    #[arg(value_name = "NAME|ID", add = sessions())]
     pub session: String,
     /// Print events as JSON, one a line. Nothing is asked.
     #[arg(long)]
