@@ -122,6 +122,14 @@ pub enum Command {
         /// The new session's name.
         name: String,
     },
+    /// Give a session another name; its id stays.
+    Rename {
+        /// The session.
+        #[arg(value_name = "NAME|ID", add = sessions())]
+        session: String,
+        /// The name it gets.
+        name: String,
+    },
     /// Remove sessions with everything below them.
     Rm {
         /// The sessions.

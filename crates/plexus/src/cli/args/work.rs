@@ -18,6 +18,9 @@ pub struct Logs {
     /// Only this chat.
     #[arg(long)]
     pub chat: Option<u32>,
+    /// Show whole results, thoughts and inputs; in a pipe they are whole anyway.
+    #[arg(long)]
+    pub full: bool,
     /// Print events as JSON, one a line.
     #[arg(long)]
     pub json: bool,
@@ -70,6 +73,9 @@ pub struct Run {
     /// What it and everything below it may cost, in US dollars.
     #[arg(long, value_name = "DOLLARS")]
     pub budget_usd: Option<f64>,
+    /// End after this prompt, instead of waiting for your next line.
+    #[arg(long)]
+    pub once: bool,
     /// Start it and leave; `plexus attach` comes back to it.
     #[arg(long, short)]
     pub detach: bool,
@@ -100,6 +106,9 @@ pub struct Attach {
     /// The session.
     #[arg(value_name = "NAME|ID", add = sessions())]
     pub session: String,
+    /// End with the running chat, instead of waiting for your next line.
+    #[arg(long)]
+    pub once: bool,
     /// Print events as JSON, one a line. Nothing is asked.
     #[arg(long)]
     pub json: bool,
