@@ -59,6 +59,7 @@ const STORY: &[&str] = &[
     "agents.cursors",
     "agents.cursor_delete",
     "agents.fork",
+    "agents.rename",
     "plexus.resolve_handle",
     "arbor.tree_create",
     "arbor.node_create_text",
@@ -110,6 +111,7 @@ const STORY: &[&str] = &[
 /// Methods that the first stage did not have.
 const NEW_METHODS: &[&str] = &[
     "agents.kinds",
+    "agents.rename",
     "cone.create",
     "cone.chat_async",
     "cone.poll",

@@ -6,20 +6,23 @@
 //! - [`mod@run`]: `run` and `attach`, the main job for a person.
 //! - [`find`]: sessions and approvals as a person names them.
 //! - [`asked`]: questions of an agent to its user.
-//! - [`sessions`], [`approvals`], [`preview`], [`manage`]: what there is, what waits, what it would
-//!   change, and the server itself.
+//! - [`sessions`], [`logs`], [`approvals`], [`preview`], [`manage`]: what there is, what happened,
+//!   what waits, what it would change, and the server itself.
 //! - [`confine`]: runs any program inside a wall.
-//! - [`doctor`], [`demo`], [`manual`]: help to get going.
+//! - [`doctor`], [`demo`], [`manual`], [`complete`], [`hints`]: help to get going.
 //! - [`render`], [`screen`], [`sanitize`]: tool calls as a person reads them, colours and widths,
 //!   and text made safe to show.
 
 mod approvals;
 pub mod args;
 mod asked;
+mod complete;
 pub mod confine;
 mod demo;
 mod doctor;
 pub(crate) mod find;
+mod hints;
+mod logs;
 mod manage;
 mod manual;
 mod parents;
@@ -33,7 +36,7 @@ mod sessions;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 
 use args::{Arguments, Command};
 
@@ -58,6 +61,8 @@ pub mod exit {
 /// Runs the command that the arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
+    // A shell asks for completions in a variable, and ends here.
+    clap_complete::CompleteEnv::with_factory(Arguments::command).complete();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -87,9 +92,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
     let global = &arguments.global;
     match arguments.command {
         Command::Run(run) => run::run(global, run).await,
-        Command::Attach(attach) => run::attach(global, &attach.session, attach.json).await,
+        Command::Attach(attach) => run::attach(global, &attach).await,
         Command::Ps(form) => sessions::ps(global, form.json).await,
-        Command::Logs(logs) => sessions::logs(global, &logs).await,
+        Command::Logs(logs) => logs::logs(global, &logs).await,
         Command::Pending { session, json } => {
             approvals::pending(global, session.as_deref(), json.json).await
         }
@@ -99,6 +104,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Review { session } => run::review(global, session.as_deref()).await,
         Command::Send { session, text } => sessions::send(global, &session, &text.join(" ")).await,
         Command::Fork { session, name } => sessions::fork(global, &session, &name).await,
+        Command::Rename { session, name } => sessions::rename(global, &session, &name).await,
         Command::Rm { sessions } => sessions::rm(global, &sessions).await,
         Command::Cancel { session, reason } => {
             sessions::cancel(global, &session, reason.as_deref()).await

@@ -8,6 +8,7 @@
 mod acp;
 mod answers;
 mod commands;
+mod conversation;
 mod doctor;
 mod logs;
 mod mcp;
@@ -15,8 +16,10 @@ mod metrics;
 mod parking;
 mod piped;
 mod place;
+#[path = "../support/pty.rs"]
 mod pty;
 mod serve;
+mod shell;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod terminal;
