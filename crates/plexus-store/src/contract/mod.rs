@@ -36,7 +36,7 @@ pub use approval::{
 };
 pub use arbor::{AppendNode, CreateTree, Node, NodeData, OutlineEntry, Position, Tree};
 pub use audit::{AuditLine, MarkOutbox, NumberedLine, OutboxDue, OutboxEntry, Sending, Waiting};
-pub use budget::{AddSpend, Reservation, Spend, SpendLimit, SpendTotals};
+pub use budget::{AddSpend, Reservation, Spend, SpendLimit, SpendTotals, SubtreeSpend};
 pub use change::{Change, Committed, Outcome, Priority};
 pub use chat::{
     AssignRun, Chat, ChatStatus, EndChat, Ending, Fresh, Origin, PromptImage, StartChat,

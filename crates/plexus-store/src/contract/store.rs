@@ -1,5 +1,6 @@
 //! The contract of a store. The conformance suite checks every engine against this documentation.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use async_trait::async_trait;
@@ -10,7 +11,7 @@ use serde::Serialize;
 use super::approval::{ApprovalFilter, ApprovalRecord, Due};
 use super::arbor::{Node, OutlineEntry, Tree};
 use super::audit::{NumberedLine, OutboxDue, Waiting};
-use super::budget::SpendTotals;
+use super::budget::{SpendTotals, SubtreeSpend};
 use super::change::{Change, Committed, Priority};
 use super::chat::{Chat, PromptImage};
 use super::cursor::{Consumer, Cursor};
@@ -214,6 +215,13 @@ pub trait Store: Send + Sync + 'static {
         session: Option<SessionId>,
         page: PageRequest,
     ) -> Result<Page<NumberedLine>, StoreError>;
+
+    /// Returns the spending and the reservations of several sessions with their subtrees, in one
+    /// read. Sessions without any are left out.
+    async fn subtree_spend(
+        &self,
+        sessions: &[SessionId],
+    ) -> Result<HashMap<SessionId, SubtreeSpend>, StoreError>;
 
     /// Returns the entries that are due at `now` for one target, at most `limit`, and when the next
     /// one is due.

@@ -154,6 +154,8 @@ pub(super) async fn insert_events<'e>(
 impl Sql for Conn {
     const FALSE: &'static str = "FALSE";
     const JSON_STRING: &'static str = "to_json";
+    const IDS: &'static str =
+        "SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST(?1 AS JSON))";
     const SIZE: &'static str = "SELECT pg_database_size(current_database())";
 
     async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {

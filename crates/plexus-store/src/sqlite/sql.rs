@@ -21,6 +21,7 @@ const RETRY_LOCKED: Duration = Duration::from_millis(50);
 impl Sql for Connection {
     const FALSE: &'static str = "0";
     const JSON_STRING: &'static str = "json_quote";
+    const IDS: &'static str = "SELECT unhex(value) FROM json_each(?1)";
     const SIZE: &'static str =
         "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
 

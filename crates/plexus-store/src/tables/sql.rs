@@ -24,6 +24,8 @@ pub(crate) trait Sql {
     const FALSE: &'static str;
     /// The function that makes a JSON string from a text.
     const JSON_STRING: &'static str;
+    /// The query that makes rows of ids: of a JSON array of them, written without hyphens.
+    const IDS: &'static str;
     /// The query for the size of the database.
     const SIZE: &'static str;
 

@@ -58,6 +58,7 @@ pub(crate) trait Engine {
 macro_rules! store {
     ($engine:ident, $read:ident) => {
         const _: () = {
+            use std::collections::HashMap;
             use std::path::Path;
 
             use plexus_core::{
@@ -68,8 +69,8 @@ macro_rules! store {
                 Counts, Cursor, Due, Event, EventPage, FeedPage, Lease, Node, NumberedLine,
                 OutboxDue, OutlineEntry, Page, PageRequest, Priority, PromptImage, Prompts, Pruned,
                 ReadLimit, RunKey, RunRecord, Server, SessionFilter, SessionRecord, SpendTotals,
-                Store, StoreError, StoredRule, Token, TokenHash, Topic, Tree, UnixMillis, Waiting,
-                Wake,
+                Store, StoreError, StoredRule, SubtreeSpend, Token, TokenHash, Topic, Tree,
+                UnixMillis, Waiting, Wake,
             };
             use $crate::tables::store::Engine;
             use $crate::tables::{
@@ -291,6 +292,14 @@ macro_rules! store {
                     page: PageRequest,
                 ) -> Result<Page<NumberedLine>, StoreError> {
                     $read!(self, conn => audit::list(conn, session, page))
+                }
+
+                async fn subtree_spend(
+                    &self,
+                    sessions: &[SessionId],
+                ) -> Result<HashMap<SessionId, SubtreeSpend>, StoreError> {
+                    let sessions = sessions.to_vec();
+                    $read!(self, conn => budget::subtrees(conn, &sessions))
                 }
 
                 async fn outbox_due(

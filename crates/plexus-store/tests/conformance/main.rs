@@ -136,6 +136,7 @@ suite! {
         tokens_are_found_by_hash_and_end_with_their_run,
         spending_adds_up_over_the_subtree,
         what_a_chat_sets_aside_keeps_others_from_starting_until_it_ends,
+        spending_of_many_sessions_is_read_at_once,
         a_chat_above_leaves_room_for_the_chats_it_may_wait_for,
         no_rule_ends_with_a_run_that_has_ended,
     }
