@@ -43,10 +43,11 @@ pub trait Store: Send + Sync + 'static {
     /// one over [`limits`](super::limits), is `Invalid`; a full queue is `Busy`.
     ///
     /// Fenced, where a server owns the record (see [`server`](super::server)): `AssignRun`,
-    /// `EndChat` and `AppendEvents` of its chats; `UpdateRun`, `SetJournalPosition` and `EndRun` of
-    /// its runs; `OpenApproval`, `SettleApproval`, `RetireApproval`, `MarkBreach` and `AddToken`
-    /// that name such a run; and, with any lease, `StartChat` and `CreateRun`. Everybody may
-    /// decide, escalate, read, revoke and delete.
+    /// `EndChat`, `AppendEvents` and `KeepTranscript` of its chats; `UpdateRun`,
+    /// `SetJournalPosition` and `EndRun` of its runs; `OpenApproval`, `SettleApproval`,
+    /// `RetireApproval`, `MarkBreach` and `AddToken` that name such a run; `ParkApproval` of its
+    /// runs and chats; and, with any lease, `StartChat` and `CreateRun`. Everybody may decide,
+    /// escalate, read, revoke and delete.
     async fn commit(
         &self,
         changes: Vec<Change>,
@@ -103,6 +104,14 @@ pub trait Store: Send + Sync + 'static {
         session: SessionId,
         chat: u32,
     ) -> Result<Vec<PromptImage>, StoreError>;
+
+    /// Returns the transcript that was kept with a chat, as it was compressed; `None` where none
+    /// was, and once the chat has ended.
+    async fn parked_transcript(
+        &self,
+        session: SessionId,
+        chat: u32,
+    ) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Returns the chat that has this idempotency key, if there is one.
     async fn chat_by_key(&self, session: SessionId, key: &str) -> Result<Option<Chat>, StoreError>;
@@ -207,6 +216,13 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the spending of a session and its subtree.
     async fn spend(&self, session: SessionId) -> Result<SpendTotals, StoreError>;
 
+    /// Returns the spending and the reservations of several sessions with their subtrees, in one
+    /// read. Sessions without any are left out.
+    async fn subtree_spend(
+        &self,
+        sessions: &[SessionId],
+    ) -> Result<HashMap<SessionId, SubtreeSpend>, StoreError>;
+
     // The audit log and the outbox.
 
     /// Lists audit lines, newest first.
@@ -215,13 +231,6 @@ pub trait Store: Send + Sync + 'static {
         session: Option<SessionId>,
         page: PageRequest,
     ) -> Result<Page<NumberedLine>, StoreError>;
-
-    /// Returns the spending and the reservations of several sessions with their subtrees, in one
-    /// read. Sessions without any are left out.
-    async fn subtree_spend(
-        &self,
-        sessions: &[SessionId],
-    ) -> Result<HashMap<SessionId, SubtreeSpend>, StoreError>;
 
     /// Returns the entries that are due at `now` for one target, at most `limit`, and when the next
     /// one is due.

@@ -337,6 +337,9 @@ impl Cells for Row {
     fn text(&self, column: usize) -> Result<Option<&str>, StoreError> {
         get(self, column)
     }
+    fn bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError> {
+        get(self, column)
+    }
     fn id(&self, column: usize) -> Result<Option<Uuid>, StoreError> {
         get(self, column)
     }

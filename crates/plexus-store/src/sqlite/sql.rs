@@ -102,6 +102,10 @@ impl Cells for Row<'_> {
         let text = self.get_ref(column).map_err(store_error)?.as_str_or_null();
         text.map_err(|error| store_error(error.into()))
     }
+    fn bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError> {
+        let bytes = self.get_ref(column).map_err(store_error)?.as_blob_or_null();
+        bytes.map_err(|error| store_error(error.into()))
+    }
     fn id(&self, column: usize) -> Result<Option<Uuid>, StoreError> {
         let bytes: Option<[u8; 16]> = self.get(column).map_err(store_error)?;
         Ok(bytes.map(Uuid::from_bytes))

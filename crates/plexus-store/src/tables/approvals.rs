@@ -114,6 +114,7 @@ pub(crate) async fn list(
         }
         Stage::Parked => ("a.parking IS NOT NULL", true),
         Stage::ToWake => ("a.parking IS NOT NULL AND a.parking = 1 AND a.status <> 0", true),
+        Stage::Waking => ("a.parking IS NOT NULL AND a.parking = 2", true),
     };
     let session_is = if session.is_some() { "a.session = ?2" } else { "?2 IS NULL" };
     let owner_is = match filter.owner {
@@ -218,13 +219,17 @@ pub(super) async fn concerns(
     Ok(())
 }
 
-/// Refuses what only the server of the approval's run may write.
+/// Refuses what only the server of the approval's run may write or, while its agent is parked or
+/// being woken, the server of its chat: the run that asked has ended then.
 pub(super) async fn fence(tx: &Tx<'_, impl Sql>, id: ApprovalId) -> Result<(), StoreError> {
     let owner = tx
         .conn
         .one(
-            "SELECT r.server FROM loopback_approvals a
-             JOIN runs r ON r.session = a.session AND r.n = a.run WHERE a.uuid = ?1",
+            "SELECT CASE WHEN a.parking > 0 THEN c.server ELSE r.server END
+             FROM loopback_approvals a
+             LEFT JOIN runs r ON r.session = a.session AND r.n = a.run
+             LEFT JOIN chat_streams c ON c.session = a.session AND c.number = a.chat
+             WHERE a.uuid = ?1",
             params![id],
             |row| row.maybe(0),
         )

@@ -74,8 +74,8 @@ macro_rules! store {
             };
             use $crate::tables::store::Engine;
             use $crate::tables::{
-                approvals, arbor, audit, budget, chats, consumers, events, rules, runs, servers,
-                sessions, tokens, upkeep,
+                approvals, arbor, audit, budget, chats, consumers, events, parking, rules, runs,
+                servers, sessions, tokens, upkeep,
             };
 
             #[async_trait::async_trait]
@@ -156,6 +156,14 @@ macro_rules! store {
                     chat: u32,
                 ) -> Result<Vec<PromptImage>, StoreError> {
                     $read!(self, conn => chats::images(conn, session, chat))
+                }
+
+                async fn parked_transcript(
+                    &self,
+                    session: SessionId,
+                    chat: u32,
+                ) -> Result<Option<Vec<u8>>, StoreError> {
+                    $read!(self, conn => parking::transcript(conn, session, chat))
                 }
 
                 async fn chat_by_key(
@@ -286,20 +294,20 @@ macro_rules! store {
                     $read!(self, conn => budget::totals(conn, session))
                 }
 
-                async fn audit(
-                    &self,
-                    session: Option<SessionId>,
-                    page: PageRequest,
-                ) -> Result<Page<NumberedLine>, StoreError> {
-                    $read!(self, conn => audit::list(conn, session, page))
-                }
-
                 async fn subtree_spend(
                     &self,
                     sessions: &[SessionId],
                 ) -> Result<HashMap<SessionId, SubtreeSpend>, StoreError> {
                     let sessions = sessions.to_vec();
                     $read!(self, conn => budget::subtrees(conn, &sessions))
+                }
+
+                async fn audit(
+                    &self,
+                    session: Option<SessionId>,
+                    page: PageRequest,
+                ) -> Result<Page<NumberedLine>, StoreError> {
+                    $read!(self, conn => audit::list(conn, session, page))
                 }
 
                 async fn outbox_due(
