@@ -41,16 +41,21 @@ impl Agent {
     /// # Errors
     /// When it is not installed or cannot be used, with what to do about it.
     pub async fn identify(&self) -> Result<&Identified, UnusableProgram> {
-        let asked = async {
-            let line = self.installed()?;
-            let version = if line.leading.is_empty() {
-                VersionAnswer::Said(agent_lines::ask_version(&line.program).await)
-            } else {
-                VersionAnswer::BuiltIn
-            };
-            self.driver.identify(&line.program, version)
+        self.identified.get_or_try_init(|| self.identify_now()).await
+    }
+
+    /// Asks the program for its version again: it may have been replaced since it was asked last.
+    ///
+    /// # Errors
+    /// As [`Agent::identify`].
+    pub async fn identify_now(&self) -> Result<Identified, UnusableProgram> {
+        let line = self.installed()?;
+        let version = if line.leading.is_empty() {
+            VersionAnswer::Said(agent_lines::ask_version(&line.program).await)
+        } else {
+            VersionAnswer::BuiltIn
         };
-        self.identified.get_or_try_init(|| asked).await
+        self.driver.identify(&line.program, version)
     }
 
     /// Its program.

@@ -315,14 +315,14 @@ impl ClaudeCode {
         };
         let remembered = SessionState::of(&source)?;
         // The CLI counts on from what the whole conversation has cost, wherever it is taken up.
-        let SessionState { conversation_cost, .. } = remembered;
+        let SessionState { conversation_cost, conversation_on, .. } = remembered;
         let of = |conversation, behind| SessionState {
             fork_from: Some(conversation),
             fork_of: Some(source.id),
             fork_behind: behind,
             conversation_cost,
-            mode: None,
-            woken_call: None,
+            conversation_on,
+            ..SessionState::default()
         };
         let state =
             match (self.fork_point(&source, params.at).await?, source.claude_session_id.clone()) {

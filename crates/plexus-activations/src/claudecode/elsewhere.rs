@@ -44,6 +44,10 @@ impl ClaudeCode {
         if let Some(there) = self.neighbours.elsewhere(session).await? {
             return Ok(Some(there));
         }
+        // The relay says so where that server is away.
+        if let Some(there) = self.neighbours.with_conversation(session).await? {
+            return Ok(Some(there));
+        }
         let Some(missing) = missing_here(session)? else { return Ok(None) };
         match self.neighbours.last_elsewhere(session).await? {
             Some(there) if there.is_alive() => Ok(Some(there)),

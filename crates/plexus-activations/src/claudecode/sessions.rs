@@ -1,13 +1,13 @@
 //! `get`, `list`, `rename`, `delete`, `streams`, `get_tree`, and the named readers.
 
-use plexus_core::{Call, CallError, Caller};
+use plexus_core::{Call, CallError, Caller, SessionId};
 use plexus_engine::handles;
 use plexus_engine::reading::told::GET_ANSWER_BYTES;
 use plexus_engine::session::{SessionConfig, SessionState};
 use plexus_engine::wall::WallNeeds;
 use plexus_store::{
     Change, Children, Cursor, DeleteSession, Outcome, Priority, SessionFilter, SessionRecord,
-    SetCursor, Spend, UpdateSession,
+    SetCursor, Spend, SubtreeSpend, UpdateSession,
 };
 use plexus_wire::method::claudecode as wire;
 use plexus_wire::{
@@ -56,10 +56,17 @@ impl ClaudeCode {
         };
         let found =
             self.store.sessions(filter, page(params.limit, params.cursor.as_deref())?).await?;
-        let mut sessions = Vec::with_capacity(found.items.len());
-        for session in &found.items {
-            sessions.push(self.view(session).await?);
-        }
+        // One read for all of them: a thousand sessions are not a thousand reads.
+        let ids: Vec<SessionId> = found.items.iter().map(|session| session.id).collect();
+        let spent = self.store.subtree_spend(&ids).await?;
+        let chats: Vec<_> = found.items.iter().filter_map(newest_chat).collect();
+        let refused = self.store.refused(&chats).await?;
+        let sessions = found.items.iter().map(|session| {
+            let spent = spent.get(&session.id).copied().unwrap_or_default();
+            let refused = refused.get(&session.id).copied().unwrap_or_default();
+            view(session, spent, refused)
+        });
+        let sessions = sessions.collect::<Result<_, _>>()?;
         Ok(SessionList { sessions, cursor: found.next.map(|next| next.to_string()) })
     }
 
@@ -67,53 +74,12 @@ impl ClaudeCode {
         &self,
         session: &SessionRecord,
     ) -> Result<plexus_wire::Session, CallError> {
-        let config = SessionConfig::of(session)?;
         let totals = self.store.spend(session.id).await?;
-        let (spend, reserved) = (totals.subtree, totals.reserved);
-        let now = plexus_store::UnixMillis::now().into();
-        let mode = SessionState::of(session)?.mode.filter(|mode| mode.until > now);
-        let handle = handles::session(&config.agent, session.id);
-        let refused = match session.newest_chat {
-            Some(chat) => self.store.refused(session.id, chat.number).await?,
-            None => Refused::default(),
-        };
-        Ok(plexus_wire::Session {
-            id: session.id,
-            name: session.name.clone(),
-            parent: session.parent,
-            agent: config.agent,
-            working_dir: config.working_dir,
-            model: config.model,
-            channel: config.channel.into(),
-            loopback_enabled: config.loopback_enabled,
-            can_spawn: config.can_spawn,
-            mcp_servers: config.mcp_servers.into_keys().collect(),
-            confine: plexus_wire::Wall::of(config.confine),
-            status: session.status().into(),
-            parked: session.parked,
-            chat: session.newest_chat.map(|chat| chat.number),
-            head: session.position(),
-            claude_session_id: session.claude_session_id.clone(),
-            budget: config.budget,
-            spent: Spent {
-                cost_usd: spend.cost_micros as f64 / 1e6,
-                turns: spend.turns,
-                input_tokens: spend.input_tokens,
-                output_tokens: spend.output_tokens,
-                wall_ms: spend.wall_ms,
-            },
-            reserved: (reserved != Spend::default()).then(|| Reserved {
-                cost_usd: reserved.cost_micros as f64 / 1e6,
-                turns: reserved.turns,
-            }),
-            metadata: session.metadata.clone().into(),
-            created_at: session.created_at.into(),
-            updated_at: session.updated_at.into(),
-            mode: mode.map(Into::into),
-            refused: (!refused.is_none()).then_some(refused),
-            answer: None,
-            handle: Some(handle),
-        })
+        let chats: Vec<_> = newest_chat(session).into_iter().collect();
+        let refused = self.store.refused(&chats).await?;
+        let refused = refused.get(&session.id).copied().unwrap_or_default();
+        let spend = SubtreeSpend { spent: totals.subtree, reserved: totals.reserved };
+        view(session, spend, refused)
     }
 
     /// Gives a session another name. Whoever holds its id notices nothing.
@@ -242,4 +208,58 @@ impl ClaudeCode {
         self.store.commit(vec![delete], Priority::Normal).await?;
         Ok(Done {})
     }
+}
+
+/// Shows a session, with what it and everything below it has spent.
+fn view(
+    session: &SessionRecord,
+    SubtreeSpend { spent, reserved }: SubtreeSpend,
+    refused: Refused,
+) -> Result<plexus_wire::Session, CallError> {
+    let config = SessionConfig::of(session)?;
+    let now = plexus_store::UnixMillis::now().into();
+    let mode = SessionState::of(session)?.mode.filter(|mode| mode.until > now);
+    let handle = handles::session(&config.agent, session.id);
+    Ok(plexus_wire::Session {
+        id: session.id,
+        name: session.name.clone(),
+        parent: session.parent,
+        agent: config.agent,
+        working_dir: config.working_dir,
+        model: config.model,
+        channel: config.channel.into(),
+        loopback_enabled: config.loopback_enabled,
+        can_spawn: config.can_spawn,
+        mcp_servers: config.mcp_servers.into_keys().collect(),
+        confine: plexus_wire::Wall::of(config.confine),
+        status: session.status().into(),
+        parked: session.parked,
+        chat: session.newest_chat.map(|chat| chat.number),
+        head: session.position(),
+        claude_session_id: session.claude_session_id.clone(),
+        budget: config.budget,
+        spent: Spent {
+            cost_usd: spent.cost_micros as f64 / 1e6,
+            turns: spent.turns,
+            input_tokens: spent.input_tokens,
+            output_tokens: spent.output_tokens,
+            wall_ms: spent.wall_ms,
+        },
+        reserved: (reserved != Spend::default()).then(|| Reserved {
+            cost_usd: reserved.cost_micros as f64 / 1e6,
+            turns: reserved.turns,
+        }),
+        metadata: session.metadata.clone().into(),
+        created_at: session.created_at.into(),
+        updated_at: session.updated_at.into(),
+        mode: mode.map(Into::into),
+        refused: (!refused.is_none()).then_some(refused),
+        answer: None,
+        handle: Some(handle),
+    })
+}
+
+/// Returns the session's newest chat, by which the store finds what it was refused.
+fn newest_chat(session: &SessionRecord) -> Option<(SessionId, u32)> {
+    session.newest_chat.map(|chat| (session.id, chat.number))
 }

@@ -131,7 +131,7 @@ impl Driver for Acp {
             _ => String::new(),
         };
         let label = format!("{} {said}{note}", profile.label);
-        Ok(Identified { label, channel: Channel::Control })
+        Ok(Identified { label, channel: Channel::Control, asks_again: false })
     }
 
     fn begin(&self, begin: &Begin<'_>) -> AcpMemory {

@@ -74,17 +74,18 @@ impl Driver for ClaudeCode {
         program: &Path,
         version: VersionAnswer,
     ) -> Result<Identified, UnusableProgram> {
-        let label = match version {
-            VersionAnswer::BuiltIn => "the built-in simulator (no claude CLI)".to_owned(),
+        let (label, asks_again) = match version {
+            VersionAnswer::BuiltIn => ("the built-in simulator (no claude CLI)".to_owned(), true),
             VersionAnswer::Said(answer) => {
                 let unusable = |error: ProbeError| UnusableProgram(error.to_string());
                 let cli = ProbedCli::judge(program, answer).map_err(unusable)?;
                 let newer = cli.is_newer_than_tested();
                 let note = if newer { ", newer than any we have tested" } else { "" };
-                format!("claude {}{note}", cli.version)
+                let asks_again = park::asks_again(&cli.version.to_string());
+                (format!("claude {}{note}", cli.version), asks_again)
             }
         };
-        Ok(Identified { label, channel: Channel::Control })
+        Ok(Identified { label, channel: Channel::Control, asks_again })
     }
 
     fn begin(&self, begin: &Begin<'_>) -> ClaudeMemory {

@@ -143,7 +143,7 @@ impl Driver for Codex {
                 format!("codex {}{note}", cli.version)
             }
         };
-        Ok(Identified { label, channel: Channel::Control })
+        Ok(Identified { label, channel: Channel::Control, asks_again: false })
     }
 
     fn begin(&self, begin: &Begin<'_>) -> CodexMemory {

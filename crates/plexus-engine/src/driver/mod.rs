@@ -207,6 +207,8 @@ pub struct Identified {
     pub label: String,
     /// The channel that `auto` means for it.
     pub channel: Channel,
+    /// Whether this version is known to ask again about a call that was parked.
+    pub asks_again: bool,
 }
 
 /// Why a program cannot be used as this agent, and what to do about it.

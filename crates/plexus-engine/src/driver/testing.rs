@@ -36,7 +36,7 @@ impl Driver for Echo {
     }
 
     fn identify(&self, _: &Path, _: VersionAnswer) -> Result<Identified, UnusableProgram> {
-        Ok(Identified { label: "echo".to_owned(), channel: Channel::Control })
+        Ok(Identified { label: "echo".to_owned(), channel: Channel::Control, asks_again: false })
     }
 
     fn begin(&self, _begin: &Begin<'_>) -> Nothing {

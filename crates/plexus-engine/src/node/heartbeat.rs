@@ -287,6 +287,7 @@ impl Heartbeat {
                     chats = ended.chats.len(),
                     cancelled = ended.cancelled.len(),
                     voided = ended.voided.len(),
+                    parked = ended.parked.len(),
                     "a server went away and did not come back; what it left open has ended"
                 ),
                 // It came back, or another server was first.

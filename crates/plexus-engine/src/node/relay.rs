@@ -13,6 +13,7 @@ use plexus_wire::Method;
 use serde_json::Value;
 
 use crate::identity::Identity;
+use crate::session::SessionState;
 
 /// Carries a call to another server. The wiring has one; without it such calls are refused with the
 /// address to ask.
@@ -86,6 +87,22 @@ impl Neighbours {
     ) -> Result<Option<Elsewhere>, StoreError> {
         let Some(ours) = self.store.lease() else { return Ok(None) };
         match self.store.runs(session.id).await?.last().and_then(|run| run.server) {
+            Some(server) if server != ours.server => self.server(server).await,
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Says which other server has the transcript of a session, where an agent was woken elsewhere
+    /// than it was parked.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn with_conversation(
+        &self,
+        session: &SessionRecord,
+    ) -> Result<Option<Elsewhere>, StoreError> {
+        let Some(ours) = self.store.lease() else { return Ok(None) };
+        match SessionState::of(session)?.conversation_on {
             Some(server) if server != ours.server => self.server(server).await,
             Some(_) | None => Ok(None),
         }

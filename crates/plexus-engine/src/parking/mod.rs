@@ -4,6 +4,8 @@
 //! In reading order:
 //! - this file: what is stored of a parked agent, and how often the rule holds;
 //! - [`transcript`]: the file of the conversation, found, copied, marked and unmarked;
+//! - [`packed`] and [`contents`]: what another server needs to wake it, the transcript itself and
+//!   directories that are the same;
 //! - [`wake`]: starting the process that asks again;
 //! - [`waker`]: who is woken, and when.
 //!
@@ -12,6 +14,8 @@
 //! The transcript is marked when an agent is woken, not when it is parked: a parked conversation
 //! that somebody resumes or copies has forgotten the call, and nothing of it can run.
 
+pub(crate) mod contents;
+pub(crate) mod packed;
 pub(crate) mod transcript;
 mod wake;
 pub(crate) mod waker;
@@ -23,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use plexus_core::SessionId;
+use plexus_core::{ServerId, SessionId};
 use plexus_wire::Confine;
 use serde::{Deserialize, Serialize};
 
@@ -49,8 +53,20 @@ pub(crate) struct ParkedFacts {
     /// number of a device is not kept, because it may change with a restart of the machine.
     #[serde(default)]
     pub(crate) directory: Option<u64>,
+    /// The server that has it: the one that parked it, or that adopted it. `None` where no others
+    /// share the store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) server: Option<ServerId>,
+    /// What its directories held; `None` where that cannot be compared. Only another server asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) contents: Option<String>,
     /// How often it was woken without coming to an end.
     pub(crate) tries: u32,
+}
+
+/// The directories that an agent works in, its working directory first.
+pub(crate) fn directories(config: &SessionConfig) -> Vec<PathBuf> {
+    std::iter::once(&config.working_dir).chain(&config.add_dirs).cloned().collect()
 }
 
 /// The inode of a directory; `None` when there is none.

@@ -15,13 +15,13 @@ use super::ParkedFacts;
 use crate::driver::TranscriptPlace;
 
 /// The longest transcript that is parked. One with 150 large outputs has 9 MB.
-const MAX_BYTES: u64 = 64 * 1024 * 1024;
+pub(crate) const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Folders that are looked through for a transcript.
 const MAX_FOLDERS: usize = 10_000;
 
 /// A link is not opened.
-const NO_LINK: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
+pub(crate) const NO_LINK: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
 /// Why a parked agent cannot be woken. Nothing of it has run, and nothing will.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +34,16 @@ pub(crate) enum Unwakeable {
     Settled(PathBuf),
     #[error("its transcript {} could not be read or written: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
+    #[error("{0} is not known to ask again about a parked call; install the version that it had")]
+    Version(String),
+    #[error("another server parked it, and {0}, so the directories here cannot be compared")]
+    Incomparable(String),
+    #[error("another server parked it, and {} holds something else here than it did there", .0.display())]
+    OtherContents(PathBuf),
+    #[error("another server parked it, and its transcript in the store is missing or damaged")]
+    NotStored,
+    #[error("it was woken on too many servers that did not come back")]
+    TooOften,
 }
 
 /// Finds the file; `None` when there is none.
@@ -88,8 +98,12 @@ pub(crate) fn keep(path: &Path, text: &str, data_dir: &Path, id: ApprovalId) -> 
 
 /// The SHA-256 of a text, in hexadecimal digits.
 pub(crate) fn digest(text: &[u8]) -> String {
-    let digits = Sha256::digest(text);
-    digits.iter().fold(String::with_capacity(64), |mut hex, byte| {
+    hex(&Sha256::digest(text))
+}
+
+/// Writes bytes in hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut hex, byte| {
         use std::fmt::Write as _;
         // Writing to a string cannot fail.
         let _ = write!(hex, "{byte:02x}");
@@ -99,19 +113,33 @@ pub(crate) fn digest(text: &[u8]) -> String {
 
 /// Makes the transcript one from which the next process asks again: it must be what was parked, and
 /// gets the mark. A missing one is put back from our copy. Done again, it changes nothing.
+///
+/// `shipped` is the transcript that another server parked. It takes the place of a missing one
+/// here, and of an older one of the same conversation.
 pub(crate) fn mark(
     facts: &ParkedFacts,
     data_dir: &Path,
     id: ApprovalId,
+    shipped: Option<&str>,
     is_settled: impl Fn(&str) -> bool,
 ) -> Result<(), Unwakeable> {
     let path = &facts.transcript;
     let failed = |source| Unwakeable::Io { path: path.clone(), source };
     let text = match read(path) {
-        Ok(text) => text,
+        Ok(text) => match shipped.filter(|it| is_older(facts, &text, it)) {
+            Some(shipped) => {
+                replace(path, shipped).map_err(failed)?;
+                shipped.to_owned()
+            }
+            None => text,
+        },
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            let copy =
-                read(&copy_path(data_dir, id)).map_err(|_| Unwakeable::Gone(path.clone()))?;
+            let copy = match shipped {
+                Some(shipped) => shipped.to_owned(),
+                None => {
+                    read(&copy_path(data_dir, id)).map_err(|_| Unwakeable::Gone(path.clone()))?
+                }
+            };
             if !is_as_parked(facts, &copy) {
                 return Err(Unwakeable::Changed(copy_path(data_dir, id)));
             }
@@ -133,6 +161,11 @@ pub(crate) fn mark(
         // Only a process that was woken before may have written more.
         Some(more) if more.is_empty() || facts.tries > 0 => true,
         None if behind.is_empty() => false,
+        // The machine died while we wrote the mark.
+        None if marked.starts_with(behind) => {
+            replace(path, &text[..text.len() - behind.len()]).map_err(failed)?;
+            false
+        }
         _ => return Err(Unwakeable::Changed(path.clone())),
     };
     if is_settled(behind) {
@@ -145,6 +178,29 @@ pub(crate) fn mark(
         file.sync_all().map_err(failed)?;
     }
     Ok(())
+}
+
+/// Whether a text is an older transcript of the conversation: the shipped one begins with it.
+fn is_older(facts: &ParkedFacts, text: &str, shipped: &str) -> bool {
+    !is_as_parked(facts, text) && shipped.starts_with(text)
+}
+
+/// Checks, and changes nothing: whether a shipped transcript is what was parked, and can lie at
+/// this path.
+pub(crate) fn can_lie_at(
+    path: &Path,
+    facts: &ParkedFacts,
+    shipped: &str,
+) -> Result<(), Unwakeable> {
+    if shipped.len() as u64 != facts.bytes || !is_as_parked(facts, shipped) {
+        return Err(Unwakeable::NotStored);
+    }
+    match read(path) {
+        Ok(text) if is_as_parked(facts, &text) || is_older(facts, &text, shipped) => Ok(()),
+        Ok(_) => Err(Unwakeable::Changed(path.to_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(Unwakeable::Io { path: path.to_owned(), source }),
+    }
 }
 
 fn is_as_parked(facts: &ParkedFacts, text: &str) -> bool {
@@ -187,6 +243,8 @@ mod tests {
             bytes: PARKED.len() as u64,
             digest: digest(PARKED.as_bytes()),
             directory: None,
+            server: None,
+            contents: None,
             tries,
         }
     }
@@ -197,7 +255,7 @@ mod tests {
         let facts = facts(dir.path(), tries);
         std::fs::write(&facts.transcript, text).unwrap();
         let is_settled = |text: &str| text.contains("result");
-        mark(&facts, dir.path(), ApprovalId::generate(), is_settled)?;
+        mark(&facts, dir.path(), ApprovalId::generate(), None, is_settled)?;
         Ok(std::fs::read_to_string(&facts.transcript).unwrap())
     }
 
@@ -205,6 +263,9 @@ mod tests {
     fn a_transcript_is_marked_once() {
         assert_eq!(marked(PARKED, 0).unwrap(), MARKED);
         assert_eq!(marked(MARKED, 0).unwrap(), MARKED);
+        // A torn mark is written anew.
+        assert_eq!(marked("{\"a\":1}\n{\"ma", 0).unwrap(), MARKED);
+        assert_eq!(marked("{\"a\":1}\n{\"mark\":1}", 0).unwrap(), MARKED);
     }
 
     #[test]
@@ -227,7 +288,7 @@ mod tests {
         std::fs::write(&elsewhere, PARKED).unwrap();
         let facts = facts(dir.path(), 0);
         std::os::unix::fs::symlink(&elsewhere, &facts.transcript).unwrap();
-        assert!(mark(&facts, dir.path(), ApprovalId::generate(), |_| false).is_err());
+        assert!(mark(&facts, dir.path(), ApprovalId::generate(), None, |_| false).is_err());
         let folder = dir.path().join("projects").join("folder");
         std::fs::create_dir_all(&folder).unwrap();
         let place =
@@ -238,18 +299,52 @@ mod tests {
     }
 
     #[test]
+    fn a_shipped_transcript_takes_the_place_of_an_older_one_and_of_no_other() {
+        for (there, is_taken) in [
+            (None, true),
+            (Some(""), true),
+            (Some("{\"a\""), true),
+            (Some(PARKED), true),
+            (Some("{\"b\":1}\n"), false),
+            (Some("{\"a\":1}\n{\"more\":1}\n"), false),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let facts = facts(dir.path(), 0);
+            if let Some(there) = there {
+                std::fs::write(&facts.transcript, there).unwrap();
+            }
+            let id = ApprovalId::generate();
+            let marked = mark(&facts, dir.path(), id, Some(PARKED), |_| false);
+            assert_eq!(marked.is_ok(), is_taken, "{there:?}: {marked:?}");
+            if is_taken {
+                assert_eq!(std::fs::read_to_string(&facts.transcript).unwrap(), MARKED);
+            } else {
+                assert_eq!(std::fs::read_to_string(&facts.transcript).ok().as_deref(), there);
+            }
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let facts = facts(dir.path(), 0);
+        assert!(can_lie_at(&facts.transcript, &facts, PARKED).is_ok());
+        let damaged = can_lie_at(&facts.transcript, &facts, "{\"a\":2}\n");
+        assert!(matches!(damaged, Err(Unwakeable::NotStored)));
+        std::fs::write(&facts.transcript, "another").unwrap();
+        let other = can_lie_at(&facts.transcript, &facts, PARKED);
+        assert!(matches!(other, Err(Unwakeable::Changed(_))));
+    }
+
+    #[test]
     fn a_missing_transcript_is_put_back_from_the_copy() {
         let dir = tempfile::tempdir().unwrap();
         let (id, not) = (ApprovalId::generate(), |_: &str| false);
         let mut facts = facts(dir.path(), 0);
-        assert!(matches!(mark(&facts, dir.path(), id, not), Err(Unwakeable::Gone(_))));
+        assert!(matches!(mark(&facts, dir.path(), id, None, not), Err(Unwakeable::Gone(_))));
         std::fs::write(&facts.transcript, PARKED).unwrap();
         keep(&facts.transcript, PARKED, dir.path(), id).unwrap();
         facts.transcript = dir.path().join("swept").join("t.jsonl");
-        mark(&facts, dir.path(), id, not).unwrap();
+        mark(&facts, dir.path(), id, None, not).unwrap();
         assert_eq!(std::fs::read_to_string(&facts.transcript).unwrap(), MARKED);
         std::fs::write(copy_path(dir.path(), id), "another").unwrap();
         std::fs::remove_file(&facts.transcript).unwrap();
-        assert!(matches!(mark(&facts, dir.path(), id, not), Err(Unwakeable::Changed(_))));
+        assert!(matches!(mark(&facts, dir.path(), id, None, not), Err(Unwakeable::Changed(_))));
     }
 }

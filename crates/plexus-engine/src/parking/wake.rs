@@ -5,14 +5,15 @@
 
 use std::sync::{Arc, Weak};
 
+use plexus_core::SessionId;
 use plexus_store::{
-    ApprovalRecord, Change, ParkApproval, ParkStep, Priority, RunKey, SessionRecord, StoreError,
-    UpdateSession,
+    ApprovalRecord, Change, Chat, JsonText, ParkApproval, ParkStep, Priority, RunKey,
+    SessionRecord, StoreError, UpdateSession,
 };
 use uuid::Uuid;
 
 use super::transcript::{self, Unwakeable};
-use super::{ParkedFacts, child_env, inode};
+use super::{ParkedFacts, child_env, contents, directories, inode, packed};
 use crate::driver::{AnyDriver, Begin, Channel, Conversation, WokenCall};
 use crate::home::find_unwanted;
 use crate::instructions;
@@ -24,6 +25,13 @@ use crate::session::{SessionConfig, SessionState};
 use crate::start::{Beginning, Launched, StartError, Starter, check_dirs};
 use crate::walled::wall_words;
 
+/// What wakes an agent on this server.
+struct Here {
+    facts: ParkedFacts,
+    /// The transcript that another server parked.
+    shipped: Option<String>,
+}
+
 impl Starter {
     /// Starts a process that asks again about the call of `record`, which is parked and decided.
     /// Returns its run, not yet running.
@@ -31,7 +39,7 @@ impl Starter {
         &self,
         keeper: Weak<dyn RunKeeper>,
         session: &SessionRecord,
-        chat: u32,
+        chat: &Chat,
         record: &ApprovalRecord,
     ) -> Result<Run, StartError> {
         let facts = record
@@ -41,11 +49,13 @@ impl Starter {
         let facts: ParkedFacts = facts.read()?;
         let config = SessionConfig::of(session)?;
         let agent = self.agents.get(&config.agent).map_err(StartError::Unknown)?;
-        let identified = agent.identify().await?;
-        check_dirs(&self.tools.settings, &config)?;
-        if facts.directory.is_some() && facts.directory != inode(&config.working_dir) {
-            return Err(StartError::Moved(config.working_dir));
+        let identified = agent.identify_now().await?;
+        if !identified.asks_again {
+            return Err(Unwakeable::Version(identified.label).into());
         }
+        check_dirs(&self.tools.settings, &config)?;
+        let here = self.found_here(facts, (session.id, &config), &agent.driver, chat).await?;
+        let Here { facts, shipped } = here;
         if let Some(found) = find_unwanted(&config.working_dir, &agent.driver.must_be_absent()) {
             return Err(StartError::Unwanted(found));
         }
@@ -55,7 +65,7 @@ impl Starter {
         let mut session_state = SessionState::of(session)?;
         let cost_usd = session_state.conversation_cost;
         let begin = Begin { config: &config, conversation: &conversation, cost_usd };
-        let open = OpenChat::new(chat, None, Begun::WithProcess);
+        let open = OpenChat::new(chat.number, None, Begun::WithProcess);
         let mut state = RunState::begin(Arc::clone(&agent.driver).begin(&begin), open);
         state.conversation = Some(facts.conversation.clone());
         state.woken = Some(Woken {
@@ -64,15 +74,26 @@ impl Starter {
             asked: false,
             finished: false,
         });
-        session_state.woken_call = Some(record.tool_use_id.clone());
-        let claims = vec![
-            Change::ParkApproval(ParkApproval { id: record.id, step: ParkStep::Wake }),
+        let ours = self.tools.store.lease().map(|lease| lease.server);
+        if !session_state.wakes(&record.tool_use_id, ours) {
+            return Err(Unwakeable::TooOften.into());
+        }
+        if shipped.is_some() {
+            session_state.conversation_on = ours;
+        }
+        let step = |step| Change::ParkApproval(ParkApproval { id: record.id, step });
+        let mut claims = Vec::new();
+        if ours.is_some() && chat.server.is_none() {
+            claims.push(step(ParkStep::Adopt(JsonText::of(&facts)?)));
+        }
+        claims.extend([
+            step(ParkStep::Wake),
             Change::UpdateSession(UpdateSession {
                 expects_revision: Some(session.revision),
                 state: Some(session_state.to_json()?),
                 ..UpdateSession::of(session.id)
             }),
-        ];
+        ]);
         let launched = Launched {
             name: &agent.name,
             agent: &identified.label,
@@ -99,7 +120,7 @@ impl Starter {
             reads_instructions,
         };
         let started = async {
-            self.mark(&agent.driver, facts, record).await?;
+            self.mark(&agent.driver, facts, shipped, record).await?;
             plexus_fault::point!("wake.marked");
             self.launch_child(begun, Uuid::nil(), &Prompt::default()).await
         };
@@ -115,11 +136,60 @@ impl Starter {
         }
     }
 
+    /// Says what wakes the agent on this server. Where it was parked here, that is what was noted.
+    /// Another server needs the same contents in the same directories and the transcript from the
+    /// store. Nothing is changed yet.
+    async fn found_here(
+        &self,
+        mut facts: ParkedFacts,
+        of: (SessionId, &SessionConfig),
+        driver: &Arc<dyn AnyDriver>,
+        chat: &Chat,
+    ) -> Result<Here, StartError> {
+        let (session, config) = of;
+        let ours = self.tools.store.lease().map(|lease| lease.server);
+        if facts.server.is_none() || facts.server == ours {
+            if facts.directory.is_some() && facts.directory != inode(&config.working_dir) {
+                return Err(StartError::Moved(config.working_dir.clone()));
+            }
+            return Ok(Here { facts, shipped: None });
+        }
+        let packed = self.tools.store.parked_transcript(session, chat.number).await?;
+        let packed = packed.ok_or(Unwakeable::NotStored)?;
+        let wall = driver.wall();
+        let settings = &self.tools.settings;
+        let env = |name: &str| child_env(settings, of, wall.as_ref(), name);
+        let place = driver.transcript(&facts.conversation, &env).ok_or(Unwakeable::NotStored)?;
+        let dirs = directories(config);
+        let check = move || {
+            let there = facts.contents.as_ref().ok_or_else(|| {
+                Unwakeable::Incomparable("they were too large to compare there".to_owned())
+            })?;
+            let here = contents::digest(&dirs);
+            let here = here.map_err(|why| Unwakeable::Incomparable(why.to_string()))?;
+            if *there != here {
+                return Err(Unwakeable::OtherContents(dirs.into_iter().next().unwrap_or_default()));
+            }
+            let shipped = packed::unpack(&packed).map_err(|_| Unwakeable::NotStored)?;
+            let path = transcript::find(&place).unwrap_or_else(|| {
+                let folder = facts.transcript.parent().and_then(|it| it.file_name());
+                place.root.join(folder.unwrap_or_default()).join(&place.name)
+            });
+            transcript::can_lie_at(&path, &facts, &shipped)?;
+            (facts.transcript, facts.server) = (path, ours);
+            facts.directory = dirs.first().and_then(|dir| inode(dir));
+            Ok(Here { facts, shipped: Some(shipped) })
+        };
+        let checked = tokio::task::spawn_blocking(check).await;
+        Ok(checked.map_err(|error| Unwakeable::Incomparable(error.to_string()))??)
+    }
+
     /// Makes the transcript one from which the process asks again.
     async fn mark(
         &self,
         driver: &Arc<dyn AnyDriver>,
         facts: ParkedFacts,
+        shipped: Option<String>,
         record: &ApprovalRecord,
     ) -> Result<(), StartError> {
         let data_dir = self.tools.settings.data_dir.clone();
@@ -131,7 +201,7 @@ impl Starter {
             let is_settled = |behind: &str| {
                 !behind.is_empty() && driver.woken_call(&call, behind) == WokenCall::Settled
             };
-            transcript::mark(&facts, &data_dir, id, is_settled)
+            transcript::mark(&facts, &data_dir, id, shipped.as_deref(), is_settled)
         };
         let done = tokio::task::spawn_blocking(mark).await;
         Ok(done.map_err(|error| Unwakeable::Io { path, source: std::io::Error::other(error) })??)
@@ -169,8 +239,8 @@ impl Starter {
         config: &SessionConfig,
         driver: &Arc<dyn AnyDriver>,
     ) -> Result<(), StartError> {
-        let state = SessionState::of(session)?;
-        let (Some(call), Some(id)) = (state.woken_call, &session.claude_session_id) else {
+        let calls = SessionState::of(session)?.marked_calls();
+        let Some(id) = session.claude_session_id.as_ref().filter(|_| !calls.is_empty()) else {
             return Ok(());
         };
         let wall = driver.wall();
@@ -182,13 +252,15 @@ impl Starter {
         let settle = move || {
             let Some(path) = transcript::find(&place) else { return Ok(()) };
             let failed = |source| Unwakeable::Io { path: path.clone(), source };
-            let text = transcript::read(&path).map_err(failed)?;
-            match driver.woken_call(&call, &text) {
-                WokenCall::Settled => Ok(()),
-                WokenCall::Open { unmarked } => {
-                    transcript::replace(&path, &unmarked).map_err(failed)
+            let found = transcript::read(&path).map_err(failed)?;
+            let mut text = found.clone();
+            for call in &calls {
+                match driver.woken_call(call, &text) {
+                    WokenCall::Settled => {}
+                    WokenCall::Open { unmarked } => text = unmarked,
                 }
             }
+            if text == found { Ok(()) } else { transcript::replace(&path, &text).map_err(failed) }
         };
         let done = tokio::task::spawn_blocking(settle).await;
         done.map_err(|error| Unwakeable::Io { path, source: std::io::Error::other(error) })??;
@@ -197,8 +269,10 @@ impl Starter {
 
     /// Forgets a call that is settled, before the first process that goes on with the conversation.
     async fn forget_woken(&self, session: &SessionRecord) -> Result<(), StartError> {
-        let mut state = SessionState::of(session)?;
-        if state.woken_call.take().is_none() {
+        let found = SessionState::of(session)?;
+        let mut state = found.clone();
+        state.settle(self.tools.store.lease().map(|lease| lease.server));
+        if state == found {
             return Ok(());
         }
         let forget = Change::UpdateSession(UpdateSession {

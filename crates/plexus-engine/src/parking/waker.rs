@@ -20,6 +20,15 @@ use crate::wait::STORE_RETRY;
 /// How long the waker goes without a look, should it miss a word.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
+/// Whose agents are looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Whose {
+    /// This server's.
+    Ours,
+    /// Those of servers that were taken over.
+    Nobodys,
+}
+
 /// Wakes every parked agent whose question is decided.
 pub(crate) async fn keep(supervisor: Arc<Supervisor>, shutdown: CancellationToken) {
     let store = Arc::clone(supervisor.store());
@@ -42,6 +51,7 @@ pub(crate) async fn keep(supervisor: Arc<Supervisor>, shutdown: CancellationToke
 }
 
 async fn look(supervisor: &Supervisor) -> Result<(), StoreError> {
+    supervisor.put_back_waking(Whose::Nobodys).await?;
     let filter = ApprovalFilter { stage: Stage::ToWake, ..ApprovalFilter::default() };
     let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
     while let Some(page) = next {
@@ -105,9 +115,47 @@ pub(crate) fn void(record: &ApprovalRecord) -> Change {
 }
 
 impl Supervisor {
+    /// What was being woken and has no process is parked again: what this server left when it
+    /// died, or what another one left that was taken over.
+    async fn put_back_waking(&self, whose: Whose) -> Result<(), StoreError> {
+        let Some(lease) = self.store().lease().map(Some).or((whose == Whose::Ours).then_some(None))
+        else {
+            return Ok(());
+        };
+        let owner = match whose {
+            Whose::Ours => lease.map(|lease| lease.server),
+            Whose::Nobodys => None,
+        };
+        let filter = ApprovalFilter { stage: Stage::Waking, ..ApprovalFilter::default() };
+        let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
+        while let Some(page) = next {
+            let found = self.store().approvals(filter, page).await?;
+            for record in &found.items {
+                let chat = self.store().chat(record.session, record.chat).await?;
+                let is_stuck = chat.server == owner && self.handle(record.session).is_none();
+                if is_stuck && let Some(facts) = &record.parked {
+                    let mut facts: ParkedFacts = facts.read()?;
+                    facts.tries += 1;
+                    let step = ParkStep::Again(JsonText::of(&facts)?);
+                    let again = Change::ParkApproval(ParkApproval { id: record.id, step });
+                    match self.store().commit(vec![again], Priority::Normal).await {
+                        Ok(_) => {}
+                        // Another server has done it, and perhaps has woken it since.
+                        Err(StoreError::Conflict { .. } | StoreError::Fenced { .. })
+                            if whose == Whose::Nobodys => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            next = page.then(found.next);
+        }
+        Ok(())
+    }
+
     /// After a start: what was being woken and has no process is parked again, and copies of
     /// transcripts that nobody needs go.
     pub(crate) async fn tidy_parked(&self) -> Result<(), StoreError> {
+        self.put_back_waking(Whose::Ours).await?;
         let filter = ApprovalFilter { stage: Stage::Parked, ..ApprovalFilter::default() };
         let mut needed = HashSet::new();
         let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
@@ -115,16 +163,6 @@ impl Supervisor {
             let found = self.store().approvals(filter, page).await?;
             for record in &found.items {
                 needed.insert(transcript::copy_path(&self.settings().data_dir, record.id));
-                let is_stuck = record.parking == Some(Parking::Waking)
-                    && self.handle(record.session).is_none()
-                    && self.is_ours(record).await?;
-                if is_stuck && let Some(facts) = &record.parked {
-                    let mut facts: ParkedFacts = facts.read()?;
-                    facts.tries += 1;
-                    let step = ParkStep::Again(JsonText::of(&facts)?);
-                    let again = Change::ParkApproval(ParkApproval { id: record.id, step });
-                    self.store().commit(vec![again], Priority::Normal).await?;
-                }
             }
             next = page.then(found.next);
         }

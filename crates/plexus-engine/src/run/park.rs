@@ -3,18 +3,20 @@
 //! That no answer is sent any more is stored before the process is asked to end. A server that dies
 //! in between goes on with it, because the state of the run says so.
 
+use std::io;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use plexus_store::{
-    AppendEvents, ApprovalRecord, Change, JsonText, ParkApproval, ParkStep, Parking, Stage,
-    StoreError, UpdateRun,
+    AppendEvents, ApprovalRecord, Change, JsonText, KeepTranscript, ParkApproval, ParkStep,
+    Parking, Stage, StoreError, UpdateRun,
 };
 use plexus_wire::ChatEvent;
 
 use super::{Keeping, Run};
 use crate::driver::{Channel, NotParkable, WaitingCall, WakeMark};
 use crate::event::ToNewEvent;
-use crate::parking::{ParkedFacts, child_env, inode, transcript};
+use crate::parking::{ParkedFacts, child_env, contents, directories, inode, packed, transcript};
 use crate::session::SessionConfig;
 
 /// When a question is judged first, to count whether its agent could be parked. The agent writes
@@ -23,10 +25,18 @@ const JUDGE_AFTER: Duration = Duration::from_secs(1);
 
 /// What is known of a transcript that may be parked.
 pub(super) struct Kept {
-    path: std::path::PathBuf,
+    path: PathBuf,
     text: String,
     mark: WakeMark,
-    directory: Option<u64>,
+    directories: Vec<PathBuf>,
+}
+
+/// What another server needs of a parked agent.
+struct Shipped {
+    /// Its transcript; `None` when it is too long.
+    packed: Option<Vec<u8>>,
+    /// What its directories hold; `None` when that is too much.
+    contents: Option<String>,
 }
 
 /// When the open question was asked here, and whether it was counted.
@@ -157,7 +167,7 @@ impl Run {
                 working_dir: &config.working_dir,
             };
             let mark = mind.parkable(&call, &text)?;
-            Ok(Kept { path, text, mark, directory: inode(&config.working_dir) })
+            Ok(Kept { path, text, mark, directories: directories(&config) })
         });
         Ok(judged.await.unwrap_or(Err(NotParkable::NoTranscript)))
     }
@@ -201,26 +211,40 @@ impl Run {
             Ok(kept) => kept,
             Err(why) => return Ok(Err(why.to_string())),
         };
-        let facts = ParkedFacts {
+        let server = self.store.lease().map(|lease| lease.server);
+        let mut facts = ParkedFacts {
             conversation: self.state.conversation.clone().unwrap_or_default(),
             mark: kept.mark,
             bytes: kept.text.len() as u64,
             digest: transcript::digest(kept.text.as_bytes()),
             transcript: kept.path,
-            directory: kept.directory,
+            directory: kept.directories.first().and_then(|dir| inode(dir)),
+            server,
+            contents: None,
             tries: 0,
         };
         let (path, data_dir) = (facts.transcript.clone(), self.settings.data_dir.clone());
         let id = record.id;
-        let keep = move || transcript::keep(&path, &kept.text, &data_dir, id);
-        match tokio::task::spawn_blocking(keep).await {
-            Ok(Ok(())) => {}
+        let keep = move || {
+            transcript::keep(&path, &kept.text, &data_dir, id)?;
+            // Only servers that share a store can wake each other's agents.
+            server.map(|_| shipped(&kept.text, &kept.directories)).transpose()
+        };
+        let shipped = match tokio::task::spawn_blocking(keep).await {
+            Ok(Ok(shipped)) => shipped,
             Ok(Err(error)) => return Ok(Err(format!("its transcript could not be kept: {error}"))),
             Err(error) => return Ok(Err(format!("its transcript could not be kept: {error}"))),
-        }
+        };
         plexus_fault::point!("park.copied");
-        let step = |step| Change::ParkApproval(ParkApproval { id, step });
+        let (session, number) = (self.key.session, chat.number);
         let mut changes = Vec::new();
+        if let Some(Shipped { packed, contents }) = shipped {
+            facts.contents = contents;
+            changes.extend(packed.map(|data| {
+                Change::KeepTranscript(KeepTranscript { session, chat: number, data })
+            }));
+        }
+        let step = |step| Change::ParkApproval(ParkApproval { id, step });
         if begins {
             changes.push(step(ParkStep::Begin));
         }
@@ -228,8 +252,8 @@ impl Run {
         let words = "parked: the agent has no process while it waits for a decision about";
         let notice = ChatEvent::notice(format!("{words} {}", record.tool_name));
         changes.push(Change::AppendEvents(AppendEvents {
-            session: self.key.session,
-            chat: chat.number,
+            session,
+            chat: number,
             events: vec![notice.to_new_event()?],
         }));
         Ok(Ok(changes))
@@ -253,4 +277,17 @@ impl Run {
             _ => Err(NotParkable::OtherQuestions),
         })
     }
+}
+
+/// Makes what another server needs. What it cannot have is told in the log: this server alone wakes
+/// the agent then.
+fn shipped(text: &str, directories: &[PathBuf]) -> io::Result<Shipped> {
+    let packed = packed::pack(text)?;
+    if packed.is_none() {
+        tracing::info!("the transcript is too long for the store; no other server can wake it");
+    }
+    let contents = contents::digest(directories)
+        .inspect_err(|error| tracing::info!(%error, "no other server can wake this agent"))
+        .ok();
+    Ok(Shipped { packed, contents })
 }

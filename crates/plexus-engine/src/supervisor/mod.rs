@@ -34,6 +34,7 @@ use crate::run::{COMMAND_QUEUE, Command, Keeping, Run, RunHandle, RunKeeper, Tak
 use crate::settings::Settings;
 use crate::start::{StartError, Starter};
 use crate::wait::STORE_RETRY;
+use waking::Refused;
 
 /// How often leases are touched and idle children looked at. The shim gives an idle child minutes,
 /// not seconds.
@@ -78,6 +79,8 @@ pub struct Supervisor {
     places: Arc<Semaphore>,
     /// Parked agents that are being woken.
     waking: Mutex<HashSet<ApprovalId>>,
+    /// Agents of other servers that could not be woken here.
+    refused: Mutex<HashMap<ApprovalId, Refused>>,
     tasks: TaskTracker,
     /// Set when the server stops or ends its children: nothing is started from then on.
     draining: CancellationToken,
@@ -99,6 +102,7 @@ impl Supervisor {
             starts: Mutex::default(),
             places,
             waking: Mutex::default(),
+            refused: Mutex::default(),
             tasks: TaskTracker::new(),
             draining,
             this: this.clone(),

@@ -1,20 +1,35 @@
 //! Agents that were parked: each gets a process again when its question is decided.
 
 use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
-use plexus_core::SessionId;
+use plexus_core::{ServerId, SessionId};
 use plexus_store::{
-    ApprovalRecord, ApprovalStatus, ChatStatus, Parking, Priority, Store, StoreError,
+    AppendEvents, ApprovalRecord, ApprovalStatus, Change, Chat, ChatStatus, Parking, Priority,
+    Store, StoreError,
 };
+use plexus_wire::ChatEvent;
 use tokio::sync::oneshot;
 use tracing::Instrument as _;
 
 use super::{END_PATIENCE, Supervisor};
+use crate::event::ToNewEvent;
+use crate::parking::ParkedFacts;
 use crate::parking::waker::void;
 use crate::replan::Replans;
 use crate::run::Command;
 use crate::settings::Settings;
 use crate::start::StartError;
+
+/// How long an agent that this server could not wake is left alone. Its directory may become what
+/// it was, and comparing one takes a while.
+const REFUSED_FOR: Duration = Duration::from_secs(30);
+
+/// When and why this server did not wake an agent that another one parked.
+pub(super) struct Refused {
+    at: Instant,
+    words: String,
+}
 
 impl Supervisor {
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
@@ -25,16 +40,26 @@ impl Supervisor {
         &self.settings
     }
 
-    /// Whether an approval is of a chat of this server.
-    pub(crate) async fn is_ours(&self, record: &ApprovalRecord) -> Result<bool, StoreError> {
-        let chat = self.store.chat(record.session, record.chat).await?;
-        Ok(chat.server == self.store.lease().map(|lease| lease.server))
+    fn ours(&self) -> Option<ServerId> {
+        self.store.lease().map(|lease| lease.server)
+    }
+
+    /// Whether this server may wake the agent of a chat: of its own, or of one that belongs to
+    /// nobody since its server was taken over.
+    fn may_wake(&self, chat: &Chat) -> bool {
+        let ours = self.ours();
+        chat.server == ours || (ours.is_some() && chat.server.is_none())
     }
 
     /// Wakes the agent of a decided approval. Returns at once; whatever goes wrong ends the chat
     /// with the reason.
     pub(crate) fn wake(&self, record: &ApprovalRecord) {
         let Some(this) = self.this.upgrade() else { return };
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if refused.get(&record.id).is_some_and(|it| it.at.elapsed() < REFUSED_FOR) {
+            return;
+        }
+        drop(refused);
         let mut waking = self.waking.lock().unwrap_or_else(PoisonError::into_inner);
         if !waking.insert(record.id) {
             return;
@@ -51,7 +76,11 @@ impl Supervisor {
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a parked agent could not be woken");
-                    this.fail_parked(&record, &error).await;
+                    match this.is_for_others(&record).await {
+                        Ok(true) => this.refuse_here(&record, &error).await,
+                        Ok(false) => this.fail_parked(&record, &error).await,
+                        Err(error) => tracing::warn!(%error, "its chat could not be read"),
+                    }
                 }
             }
             this.waking.lock().unwrap_or_else(PoisonError::into_inner).remove(&record.id);
@@ -78,7 +107,7 @@ impl Supervisor {
                 && record.status != ApprovalStatus::Pending
                 && record.void_at.is_none();
             let chat = self.store.chat(of.session, Some(number)).await?;
-            if !is_due || !self.is_ours(&record).await? {
+            if !is_due || !self.may_wake(&chat) {
                 return Ok(());
             }
             if chat.status != ChatStatus::Running {
@@ -86,12 +115,14 @@ impl Supervisor {
                 return Ok(());
             }
             let session = self.store.session(of.session).await?;
-            match self.starter.wake(self.keeper(), &session, number, &record).await {
+            match self.starter.wake(self.keeper(), &session, &chat, &record).await {
                 Ok(run) => {
                     self.adopt(run, Some(place));
                     break;
                 }
-                // Another server was first, or the session was changed in this moment.
+                // Another server was first.
+                Err(StartError::Store(StoreError::Fenced { .. })) => return Ok(()),
+                // The session was changed in this moment.
                 Err(StartError::Store(error)) => replans.after(error)?,
                 Err(error) => return Err(error),
             }
@@ -135,6 +166,41 @@ impl Supervisor {
             );
         }
         count
+    }
+
+    /// Whether a parked agent that could not be woken here may be woken by another server: nobody
+    /// owns its chat, and another server parked it.
+    async fn is_for_others(&self, record: &ApprovalRecord) -> Result<bool, StoreError> {
+        let ours = self.ours();
+        let chat = self.store.chat(record.session, record.chat).await?;
+        let Some(facts) = &record.parked else { return Ok(false) };
+        let facts: ParkedFacts = facts.read()?;
+        let is_free = ours.is_some() && chat.server.is_none();
+        Ok(is_free && facts.server.is_some() && facts.server != ours)
+    }
+
+    /// Says in its chat why this server cannot wake an agent, and leaves it to the others.
+    async fn refuse_here(&self, record: &ApprovalRecord, error: &StartError) {
+        let Some(chat) = record.chat else { return };
+        let name = self.settings.node.as_ref().map_or("", |node| node.name.as_str());
+        let words = format!(
+            "the server {name} does not wake it: {error}; it stays parked for the server that \
+             parked it, or until that has changed here"
+        );
+        let refused = Refused { at: Instant::now(), words: words.clone() };
+        let before =
+            self.refused.lock().unwrap_or_else(PoisonError::into_inner).insert(record.id, refused);
+        if before.is_some_and(|before| before.words == words) {
+            return;
+        }
+        let told = async {
+            let events = vec![ChatEvent::notice(words).to_new_event()?];
+            let append = AppendEvents { session: record.session, chat, events };
+            self.store.commit(vec![Change::AppendEvents(append)], Priority::Normal).await
+        };
+        if let Err(error) = told.await {
+            tracing::warn!(%error, "could not say why a parked agent is not woken here");
+        }
     }
 
     /// Ends a chat whose parked agent cannot be woken. The decision reaches nobody.

@@ -132,6 +132,20 @@ pub struct ParkApproval {
     pub step: ParkStep,
 }
 
+/// Keeps the transcript of a parked agent with its chat, which must be open, in the place of an
+/// earlier one. It goes when the chat ends. A takeover leaves an agent parked only where its
+/// transcript is here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KeepTranscript {
+    /// The session.
+    pub session: SessionId,
+    /// The chat.
+    pub chat: u32,
+    /// The transcript, compressed; at most
+    /// [`MAX_TRANSCRIPT_BYTES`](super::limits::MAX_TRANSCRIPT_BYTES).
+    pub data: Vec<u8>,
+}
+
 /// A step of parking.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ParkStep {
@@ -141,6 +155,9 @@ pub enum ParkStep {
     Done(JsonText),
     /// Being parked → with a process: it is not ended after all.
     Stay,
+    /// Parked and decided, in a chat that no server owns → in a chat of this server, with what
+    /// wakes it here; an object. Of several servers that try, one does it.
+    Adopt(JsonText),
     /// Parked and decided → being woken. Of several servers that try, one does it.
     Wake,
     /// Being woken → parked, with what wakes it the next time; an object.
@@ -330,6 +347,8 @@ pub enum Stage {
     Parked,
     /// Parked, and decided: what has to be woken. Oldest first.
     ToWake,
+    /// Being woken. Oldest first.
+    Waking,
 }
 
 /// Approvals that are due, for the timer that enforces deadlines.

@@ -43,6 +43,15 @@ impl SubAssign for Spend {
     }
 }
 
+/// What a session and all its descendants have spent, and what is reserved for their chats.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SubtreeSpend {
+    /// Spent.
+    pub spent: Spend,
+    /// Reserved for running chats.
+    pub reserved: Spend,
+}
+
 /// Adds to the spending of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AddSpend {

@@ -3,7 +3,8 @@
 use plexus_core::{ApprovalId, SessionId};
 
 use super::approval::{
-    ApprovalRecord, DecideApproval, EscalateApproval, OpenApproval, ParkApproval, SettleApproval,
+    ApprovalRecord, DecideApproval, EscalateApproval, KeepTranscript, OpenApproval, ParkApproval,
+    SettleApproval,
 };
 use super::arbor::{AppendNode, CreateTree, Position};
 use super::audit::{AuditLine, MarkOutbox, OutboxEntry};
@@ -59,6 +60,8 @@ pub enum Change {
     SettleApproval(SettleApproval),
     /// Moves an approval towards having no process, or back → [`Outcome::Approval`].
     ParkApproval(ParkApproval),
+    /// Keeps the transcript of a parked agent → [`Outcome::Done`].
+    KeepTranscript(KeepTranscript),
     /// Frees the request's key, once the tool's result was seen → [`Outcome::Done`]. Doing it twice
     /// is once.
     RetireApproval(ApprovalId),

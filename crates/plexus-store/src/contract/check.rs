@@ -9,7 +9,7 @@ use super::event::NewEvent;
 use super::json::JsonText;
 use super::limits::{
     MAX_BATCH_EVENTS, MAX_CHANGES, MAX_EVENT_BYTES, MAX_FIELD_BYTES, MAX_NAME_BYTES,
-    MAX_PROMPT_BYTES,
+    MAX_PROMPT_BYTES, MAX_TRANSCRIPT_BYTES,
 };
 
 /// What a change list costs besides its texts: rows, indexes, the answer. Keeps a list of many
@@ -104,12 +104,15 @@ fn check(change: &Change) -> Result<usize, StoreError> {
         Change::EscalateApproval(escalate) => escalate.event.as_ref().map_or(Ok(0), event),
         Change::ParkApproval(park) => match &park.step {
             // It holds the input of the call.
-            ParkStep::Done(facts) | ParkStep::Again(facts) => {
+            ParkStep::Done(facts) | ParkStep::Adopt(facts) | ParkStep::Again(facts) => {
                 bounded("parked", facts.len(), 2 * MAX_EVENT_BYTES)
             }
             ParkStep::Asked { request_id, .. } => name("request_id", request_id),
             ParkStep::Begin | ParkStep::Stay | ParkStep::Wake | ParkStep::GiveUp => Ok(0),
         },
+        Change::KeepTranscript(keep) => {
+            bounded("transcript", keep.data.len(), MAX_TRANSCRIPT_BYTES)
+        }
         Change::SettleApproval(_) | Change::RetireApproval(_) => Ok(0),
         Change::MarkBreach { what, .. } => text("breach", Some(what)),
         Change::SetCursor(set) => name("consumer", &set.consumer),

@@ -6,6 +6,10 @@ pub use plexus_wire::text::{MAX_FIELD_BYTES, MAX_NAME_BYTES, MAX_PROMPT_BYTES};
 /// How long the JSON of one event may be: one line of the CLI (16 MiB) and what translation adds.
 pub const MAX_EVENT_BYTES: usize = 17 * 1024 * 1024;
 
+/// How long the compressed transcript of a parked agent may be. One with 150 large outputs has 9 MB
+/// and compresses to a tenth of it or less.
+pub const MAX_TRANSCRIPT_BYTES: usize = 16 * 1024 * 1024;
+
 /// How many events one page holds at most.
 pub const MAX_PAGE_EVENTS: usize = 1_000;
 

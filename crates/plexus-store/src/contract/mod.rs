@@ -31,12 +31,12 @@ mod wake_tests;
 
 pub use approval::{
     Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, DecideApproval, DecidedBy, Decision,
-    Due, EscalateApproval, Fate, OpenApproval, Owner, ParkApproval, ParkStep, Parking,
-    SettleApproval, Stage, Verdict,
+    Due, EscalateApproval, Fate, KeepTranscript, OpenApproval, Owner, ParkApproval, ParkStep,
+    Parking, SettleApproval, Stage, Verdict,
 };
 pub use arbor::{AppendNode, CreateTree, Node, NodeData, OutlineEntry, Position, Tree};
 pub use audit::{AuditLine, MarkOutbox, NumberedLine, OutboxDue, OutboxEntry, Sending, Waiting};
-pub use budget::{AddSpend, Reservation, Spend, SpendLimit, SpendTotals};
+pub use budget::{AddSpend, Reservation, Spend, SpendLimit, SpendTotals, SubtreeSpend};
 pub use change::{Change, Committed, Outcome, Priority};
 pub use chat::{
     AssignRun, Chat, ChatStatus, EndChat, Ending, Fresh, Origin, PromptImage, StartChat,

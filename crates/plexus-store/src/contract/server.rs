@@ -71,6 +71,9 @@ pub struct RenewLease {
 /// as their last event, their pending approvals are cancelled, answers that were not delivered
 /// become void, and the tokens and rules of the runs are removed. This is final: the server may
 /// register again, but does not get them back.
+///
+/// Agents that are parked or being woken, and whose transcript is in the store, stay: their chats
+/// belong to no server then, and whoever wakes one adopts it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TakeOver {
     /// The server, in the epoch that was seen to have expired.
@@ -92,6 +95,8 @@ pub struct TakenOver {
     pub cancelled: Vec<ApprovalId>,
     /// Approvals that were decided and whose answer will not be delivered.
     pub voided: Vec<ApprovalId>,
+    /// Approvals whose agents stay parked.
+    pub parked: Vec<ApprovalId>,
 }
 
 /// One server that has registered.
@@ -141,6 +146,18 @@ impl TakeOver {
             again: Again::Fine,
             outbox: Vec::new(),
         })
+    }
+
+    /// Tells the chat of a parked agent that its server is gone.
+    ///
+    /// # Errors
+    /// When it cannot be represented as JSON.
+    pub(crate) fn stays_parked(&self) -> Result<NewEvent, StoreError> {
+        let words = format!(
+            "{}; the agent stays parked, and a server that has its directory wakes it",
+            self.reason
+        );
+        NewEvent::of(&ChatEvent::notice(words), self.at)
     }
 
     /// Makes the answer to a decided approval of the dead server void.

@@ -1,5 +1,6 @@
 //! The contract of a store. The conformance suite checks every engine against this documentation.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use async_trait::async_trait;
@@ -11,7 +12,7 @@ use serde::Serialize;
 use super::approval::{ApprovalFilter, ApprovalRecord, Due};
 use super::arbor::{Node, OutlineEntry, Tree};
 use super::audit::{NumberedLine, OutboxDue, Waiting};
-use super::budget::SpendTotals;
+use super::budget::{SpendTotals, SubtreeSpend};
 use super::change::{Change, Committed, Priority};
 use super::chat::{Chat, PromptImage};
 use super::cursor::{Consumer, Cursor};
@@ -43,10 +44,11 @@ pub trait Store: Send + Sync + 'static {
     /// one over [`limits`](super::limits), is `Invalid`; a full queue is `Busy`.
     ///
     /// Fenced, where a server owns the record (see [`server`](super::server)): `AssignRun`,
-    /// `EndChat` and `AppendEvents` of its chats; `UpdateRun`, `SetJournalPosition` and `EndRun` of
-    /// its runs; `OpenApproval`, `SettleApproval`, `RetireApproval`, `MarkBreach` and `AddToken`
-    /// that name such a run; and, with any lease, `StartChat` and `CreateRun`. Everybody may
-    /// decide, escalate, read, revoke and delete.
+    /// `EndChat`, `AppendEvents` and `KeepTranscript` of its chats; `UpdateRun`,
+    /// `SetJournalPosition` and `EndRun` of its runs; `OpenApproval`, `SettleApproval`,
+    /// `RetireApproval`, `MarkBreach` and `AddToken` that name such a run; `ParkApproval` of its
+    /// runs and chats; and, with any lease, `StartChat` and `CreateRun`. Everybody may decide,
+    /// escalate, read, revoke and delete.
     async fn commit(
         &self,
         changes: Vec<Change>,
@@ -103,6 +105,14 @@ pub trait Store: Send + Sync + 'static {
         session: SessionId,
         chat: u32,
     ) -> Result<Vec<PromptImage>, StoreError>;
+
+    /// Returns the transcript that was kept with a chat, as it was compressed; `None` where none
+    /// was, and once the chat has ended.
+    async fn parked_transcript(
+        &self,
+        session: SessionId,
+        chat: u32,
+    ) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Returns the chat that has this idempotency key, if there is one.
     async fn chat_by_key(&self, session: SessionId, key: &str) -> Result<Option<Chat>, StoreError>;
@@ -192,9 +202,13 @@ pub trait Store: Send + Sync + 'static {
         page: PageRequest,
     ) -> Result<Page<ApprovalRecord>, StoreError>;
 
-    /// Counts the approvals of a chat that were denied or expired, among the newest
-    /// [`REFUSED_AMONG`](super::limits::REFUSED_AMONG) approvals of its session.
-    async fn refused(&self, session: SessionId, chat: u32) -> Result<Refused, StoreError>;
+    /// Counts the approvals of each chat that were denied or expired, among the newest
+    /// [`REFUSED_AMONG`](super::limits::REFUSED_AMONG) approvals of its session, in one read. A
+    /// session is named once; those without any are left out.
+    async fn refused(
+        &self,
+        chats: &[(SessionId, u32)],
+    ) -> Result<HashMap<SessionId, Refused>, StoreError>;
 
     /// Returns the approvals that are due at `now`, and when to ask again.
     async fn due(&self, now: UnixMillis) -> Result<Due, StoreError>;
@@ -210,6 +224,13 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns the spending of a session and its subtree.
     async fn spend(&self, session: SessionId) -> Result<SpendTotals, StoreError>;
+
+    /// Returns the spending and the reservations of several sessions with their subtrees, in one
+    /// read. Sessions without any are left out.
+    async fn subtree_spend(
+        &self,
+        sessions: &[SessionId],
+    ) -> Result<HashMap<SessionId, SubtreeSpend>, StoreError>;
 
     // The audit log and the outbox.
 

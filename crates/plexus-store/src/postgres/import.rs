@@ -28,6 +28,7 @@ const TABLES: &[&str] = &[
     "chat_streams",
     "chat_events",
     "chat_images",
+    "parked_transcripts",
     "event_batches",
     "consumers",
     "runs",

@@ -78,6 +78,7 @@ impl Locks {
             Change::EscalateApproval(it) => drop(self.approvals.insert(*it.id.as_uuid())),
             Change::SettleApproval(it) => drop(self.approvals.insert(*it.id.as_uuid())),
             Change::ParkApproval(it) => drop(self.approvals.insert(*it.id.as_uuid())),
+            Change::KeepTranscript(it) => session(it.session),
             Change::RetireApproval(id) | Change::MarkBreach { id, .. } => {
                 self.approvals.insert(*id.as_uuid());
             }

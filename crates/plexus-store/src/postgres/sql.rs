@@ -154,6 +154,8 @@ pub(super) async fn insert_events<'e>(
 impl Sql for Conn {
     const FALSE: &'static str = "FALSE";
     const JSON_STRING: &'static str = "to_json";
+    const IDS: &'static str =
+        "SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST(?1 AS JSON))";
     const SIZE: &'static str = "SELECT pg_database_size(current_database())";
 
     async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {
@@ -333,6 +335,9 @@ impl Cells for Row {
         get(self, column)
     }
     fn text(&self, column: usize) -> Result<Option<&str>, StoreError> {
+        get(self, column)
+    }
+    fn bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError> {
         get(self, column)
     }
     fn id(&self, column: usize) -> Result<Option<Uuid>, StoreError> {

@@ -21,6 +21,7 @@ const RETRY_LOCKED: Duration = Duration::from_millis(50);
 impl Sql for Connection {
     const FALSE: &'static str = "0";
     const JSON_STRING: &'static str = "json_quote";
+    const IDS: &'static str = "SELECT unhex(value) FROM json_each(?1)";
     const SIZE: &'static str =
         "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
 
@@ -100,6 +101,10 @@ impl Cells for Row<'_> {
     fn text(&self, column: usize) -> Result<Option<&str>, StoreError> {
         let text = self.get_ref(column).map_err(store_error)?.as_str_or_null();
         text.map_err(|error| store_error(error.into()))
+    }
+    fn bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError> {
+        let bytes = self.get_ref(column).map_err(store_error)?.as_blob_or_null();
+        bytes.map_err(|error| store_error(error.into()))
     }
     fn id(&self, column: usize) -> Result<Option<Uuid>, StoreError> {
         let bytes: Option<[u8; 16]> = self.get(column).map_err(store_error)?;

@@ -1,6 +1,8 @@
 //! Approvals in SQL: every change is an `UPDATE` that names the state it expects, and whoever
 //! changes the row has won.
 
+use std::collections::HashMap;
+
 use plexus_core::{ApprovalId, SessionId};
 use plexus_wire::Refused;
 
@@ -115,6 +117,7 @@ pub(crate) async fn list(
         }
         Stage::Parked => ("a.parking IS NOT NULL", true),
         Stage::ToWake => ("a.parking IS NOT NULL AND a.parking = 1 AND a.status <> 0", true),
+        Stage::Waking => ("a.parking IS NOT NULL AND a.parking = 2", true),
     };
     let session_is = if session.is_some() { "a.session = ?2" } else { "?2 IS NULL" };
     let owner_is = match filter.owner {
@@ -152,21 +155,20 @@ pub(crate) async fn list(
 
 pub(crate) async fn refused(
     conn: &impl Sql,
-    session: SessionId,
-    chat: u32,
-) -> Result<Refused, StoreError> {
-    let row = sessions::row_of(conn, session).await?;
-    let counts = conn
-        .one(
-            "SELECT count(CASE WHEN x.status = 2 THEN 1 END),
-                    count(CASE WHEN x.status = 3 THEN 1 END)
-             FROM (SELECT a.chat, a.status FROM loopback_approvals a WHERE a.session = ?1
-                   ORDER BY a.id DESC LIMIT ?3) AS x WHERE x.chat = ?2",
-            params![row, chat, REFUSED_AMONG],
-            |row| Ok(Refused { denied: row.get(0)?, expired: row.get(1)? }),
-        )
-        .await?;
-    Ok(counts.unwrap_or_default())
+    chats: &[(SessionId, u32)],
+) -> Result<HashMap<SessionId, Refused>, StoreError> {
+    let sql = "SELECT count(CASE WHEN x.status = 2 THEN 1 END),
+                      count(CASE WHEN x.status = 3 THEN 1 END)
+               FROM (SELECT a.chat, a.status FROM loopback_approvals a
+                     WHERE a.session = (SELECT s.id FROM sessions s WHERE s.uuid = ?1)
+                     ORDER BY a.id DESC LIMIT ?3) AS x WHERE x.chat = ?2";
+    let mut all = HashMap::new();
+    for (session, chat) in chats {
+        let read = |row: &Row<'_>| Ok(Refused { denied: row.get(0)?, expired: row.get(1)? });
+        let counted = conn.one(sql, params![session, chat, REFUSED_AMONG], read).await?;
+        all.extend(counted.filter(|counts| !counts.is_none()).map(|counts| (*session, counts)));
+    }
+    Ok(all)
 }
 
 pub(crate) async fn due(conn: &impl Sql, now: UnixMillis) -> Result<Due, StoreError> {
@@ -238,13 +240,17 @@ pub(super) async fn concerns(
     Ok(())
 }
 
-/// Refuses what only the server of the approval's run may write.
+/// Refuses what only the server of the approval's run may write or, while its agent is parked or
+/// being woken, the server of its chat: the run that asked has ended then.
 pub(super) async fn fence(tx: &Tx<'_, impl Sql>, id: ApprovalId) -> Result<(), StoreError> {
     let owner = tx
         .conn
         .one(
-            "SELECT r.server FROM loopback_approvals a
-             JOIN runs r ON r.session = a.session AND r.n = a.run WHERE a.uuid = ?1",
+            "SELECT CASE WHEN a.parking > 0 THEN c.server ELSE r.server END
+             FROM loopback_approvals a
+             LEFT JOIN runs r ON r.session = a.session AND r.n = a.run
+             LEFT JOIN chat_streams c ON c.session = a.session AND c.number = a.chat
+             WHERE a.uuid = ?1",
             params![id],
             |row| row.maybe(0),
         )

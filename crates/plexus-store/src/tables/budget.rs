@@ -1,12 +1,16 @@
 //! Spending and reservations in SQL.
 
+use std::collections::HashMap;
+
 use plexus_core::SessionId;
 
 use super::codes::{MAX_AMOUNT, spend_columns};
 use super::sessions;
 use super::sql::{Row, Sql, params};
 use super::tx::Tx;
-use crate::contract::{Outcome, Reservation, Spend, SpendTotals, StoreError};
+use crate::contract::{
+    JsonText, Outcome, Reservation, Spend, SpendTotals, StoreError, SubtreeSpend,
+};
 
 /// Selects a session and all its descendants.
 macro_rules! part {
@@ -67,15 +71,52 @@ pub(crate) async fn totals(conn: &impl Sql, session: SessionId) -> Result<SpendT
 
 /// Adds up one of the two tables over a session and all its descendants.
 async fn sum(conn: &impl Sql, table: &str, row: i64) -> Result<Spend, StoreError> {
-    // A sum of integers may have any length in SQL; amounts are bounded so that it fits.
-    let sums = ["cost_micros", "turns", "input_tokens", "output_tokens", "wall_ms"]
-        .map(|it| format!("CAST(coalesce(sum({it}), 0) AS BIGINT)"));
     let sql = format!(
         "{} SELECT {} FROM {table} WHERE session IN (SELECT id FROM part)",
         part!(),
-        sums.join(", ")
+        sums()
     );
     conn.one(&sql, params![row], read).await.map(Option::unwrap_or_default)
+}
+
+/// The sum of each column of an amount.
+fn sums() -> String {
+    // A sum of integers may have any length in SQL; amounts are bounded so that it fits.
+    ["cost_micros", "turns", "input_tokens", "output_tokens", "wall_ms"]
+        .map(|it| format!("CAST(coalesce(sum({it}), 0) AS BIGINT)"))
+        .join(", ")
+}
+
+/// Adds up both tables over several sessions and all descendants of each, in two statements however
+/// many sessions there are.
+pub(crate) async fn subtrees<C: Sql>(
+    conn: &C,
+    sessions: &[SessionId],
+) -> Result<HashMap<SessionId, SubtreeSpend>, StoreError> {
+    let ids: Vec<String> = sessions.iter().map(|id| id.as_uuid().simple().to_string()).collect();
+    let ids = JsonText::of(&ids)?;
+    let mut found: HashMap<SessionId, SubtreeSpend> = HashMap::new();
+    for (table, is_spent) in [("spend", true), ("reservations", false)] {
+        let sql = format!(
+            "WITH RECURSIVE part (root, id) AS (
+                 SELECT s.uuid, s.id FROM sessions s WHERE s.uuid IN ({})
+                 UNION ALL SELECT p.root, s.id FROM sessions s JOIN part p ON s.parent = p.id)
+             SELECT {}, p.root FROM part p JOIN {table} x ON x.session = p.id GROUP BY p.root",
+            C::IDS,
+            sums()
+        );
+        for (id, amount) in
+            conn.all(&sql, params![ids], |row| Ok((row.get(5)?, read(row)?))).await?
+        {
+            let of: &mut SubtreeSpend = found.entry(id).or_default();
+            if is_spent {
+                of.spent = amount;
+            } else {
+                of.reserved = amount;
+            }
+        }
+    }
+    Ok(found)
 }
 
 pub(super) async fn add(

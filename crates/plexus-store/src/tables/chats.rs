@@ -367,6 +367,7 @@ pub(super) async fn end(tx: &mut Tx<'_, impl Sql>, end: EndChat) -> Result<Outco
         sessions::move_head(tx, chat.session, end.event.node_id()).await?;
     }
     super::budget::release(tx, chat.session, end.chat).await?;
+    super::parking::drop_transcript(tx, chat.id).await?;
     tx.touch(chat.session, end.session);
     Ok(Outcome::Events { first_seq, count: 1 })
 }

@@ -22,7 +22,7 @@ mod codes;
 pub(crate) mod consumers;
 pub(crate) mod events;
 pub(crate) mod keys;
-mod parking;
+pub(crate) mod parking;
 pub(crate) mod rules;
 pub(crate) mod runs;
 pub(crate) mod schema;

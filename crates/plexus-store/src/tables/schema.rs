@@ -61,6 +61,11 @@ const STEPS: &[Step] = &[
         sqlite: Some(5),
         postgres: Some(3),
     },
+    Step {
+        sql: include_str!("migrations/0006_parked_transcripts.sql"),
+        sqlite: Some(6),
+        postgres: Some(4),
+    },
 ];
 
 impl Dialect {

@@ -7,7 +7,7 @@ use plexus_core::{ApprovalId, ServerId, SessionId};
 
 use super::sql::{Row, Sql, params};
 use super::tx::{Standing, Tx};
-use super::{approvals, chats, runs};
+use super::{approvals, chats, parking, runs};
 use crate::contract::{
     ApprovalStatus, Lease, Outcome, RegisterServer, RemoveRules, RenewLease, RevokeTokens, RunKey,
     Server, ServerState, StoreError, TakeOver, TakenOver, Thing, UnixMillis, refusal,
@@ -244,6 +244,11 @@ pub(super) async fn take_over(
     };
     for id in open_approvals(tx.conn, server).await? {
         let record = approvals::get(tx.conn, id).await?;
+        if let Some(chat) = parking::let_go(tx, &record, over).await? {
+            taken.chats.retain(|it| *it != (record.session, chat));
+            taken.parked.push(id);
+            continue;
+        }
         if record.status == ApprovalStatus::Pending {
             approvals::decide(tx, over.cancel(&record)?).await?;
             taken.cancelled.push(id);

@@ -24,6 +24,8 @@ pub(crate) trait Sql {
     const FALSE: &'static str;
     /// The function that makes a JSON string from a text.
     const JSON_STRING: &'static str;
+    /// The query that makes rows of ids: of a JSON array of them, written without hyphens.
+    const IDS: &'static str;
     /// The query for the size of the database.
     const SIZE: &'static str;
 
@@ -166,6 +168,7 @@ bind! {
     JsonText => Text, |it| it.as_str();
     Uuid => Id, |it| *it;
     TokenHash => Bytes, |it| it.0.as_slice();
+    Vec<u8> => Bytes, |it| it.as_slice();
 }
 
 impl<T: Bind + ?Sized> Bind for &T {
@@ -209,6 +212,8 @@ pub(crate) trait Cells {
     fn bool(&self, column: usize) -> Result<Option<bool>, StoreError>;
     /// Reads a text.
     fn text(&self, column: usize) -> Result<Option<&str>, StoreError>;
+    /// Reads bytes.
+    fn bytes(&self, column: usize) -> Result<Option<&[u8]>, StoreError>;
     /// Reads an id.
     fn id(&self, column: usize) -> Result<Option<Uuid>, StoreError>;
 }
@@ -255,6 +260,7 @@ column! {
     String => text, str::to_owned;
     JsonText => text, JsonText::trusted;
     Uuid => id, |it| it;
+    Vec<u8> => bytes, <[u8]>::to_vec;
 }
 
 impl Column for u32 {

@@ -58,6 +58,7 @@ pub(crate) trait Engine {
 macro_rules! store {
     ($engine:ident, $read:ident) => {
         const _: () = {
+            use std::collections::HashMap;
             use std::path::Path;
 
             use plexus_core::{
@@ -68,13 +69,13 @@ macro_rules! store {
                 Counts, Cursor, Due, Event, EventPage, FeedPage, Lease, Node, NumberedLine,
                 OutboxDue, OutlineEntry, Page, PageRequest, Priority, PromptImage, Prompts, Pruned,
                 ReadLimit, RunKey, RunRecord, Server, SessionFilter, SessionRecord, SpendTotals,
-                Store, StoreError, StoredRule, Token, TokenHash, Topic, Tree, UnixMillis, Waiting,
-                Wake,
+                Store, StoreError, StoredRule, SubtreeSpend, Token, TokenHash, Topic, Tree,
+                UnixMillis, Waiting, Wake,
             };
             use $crate::tables::store::Engine;
             use $crate::tables::{
-                approvals, arbor, audit, budget, chats, consumers, events, rules, runs, servers,
-                sessions, tokens, upkeep,
+                approvals, arbor, audit, budget, chats, consumers, events, parking, rules, runs,
+                servers, sessions, tokens, upkeep,
             };
 
             #[async_trait::async_trait]
@@ -155,6 +156,14 @@ macro_rules! store {
                     chat: u32,
                 ) -> Result<Vec<PromptImage>, StoreError> {
                     $read!(self, conn => chats::images(conn, session, chat))
+                }
+
+                async fn parked_transcript(
+                    &self,
+                    session: SessionId,
+                    chat: u32,
+                ) -> Result<Option<Vec<u8>>, StoreError> {
+                    $read!(self, conn => parking::transcript(conn, session, chat))
                 }
 
                 async fn chat_by_key(
@@ -267,10 +276,10 @@ macro_rules! store {
 
                 async fn refused(
                     &self,
-                    session: SessionId,
-                    chat: u32,
-                ) -> Result<plexus_wire::Refused, StoreError> {
-                    $read!(self, conn => approvals::refused(conn, session, chat))
+                    chats: &[(SessionId, u32)],
+                ) -> Result<HashMap<SessionId, plexus_wire::Refused>, StoreError> {
+                    let chats = chats.to_vec();
+                    $read!(self, conn => approvals::refused(conn, &chats))
                 }
 
                 async fn due(&self, now: UnixMillis) -> Result<Due, StoreError> {
@@ -291,6 +300,14 @@ macro_rules! store {
 
                 async fn spend(&self, session: SessionId) -> Result<SpendTotals, StoreError> {
                     $read!(self, conn => budget::totals(conn, session))
+                }
+
+                async fn subtree_spend(
+                    &self,
+                    sessions: &[SessionId],
+                ) -> Result<HashMap<SessionId, SubtreeSpend>, StoreError> {
+                    let sessions = sessions.to_vec();
+                    $read!(self, conn => budget::subtrees(conn, &sessions))
                 }
 
                 async fn audit(

@@ -112,6 +112,7 @@ impl<'c, C: Sql> Tx<'c, C> {
             Change::EscalateApproval(it) => approvals::escalate(self, it.clone()).await,
             Change::SettleApproval(it) => approvals::settle(self, *it).await,
             Change::ParkApproval(it) => parking::step(self, it.clone()).await,
+            Change::KeepTranscript(it) => parking::keep_transcript(self, it).await,
             Change::RetireApproval(id) => approvals::retire(self, *id).await,
             Change::MarkBreach { id, what } => approvals::mark_breach(self, *id, what).await,
             Change::SetCursor(it) => consumers::set(self, it).await,

@@ -395,9 +395,11 @@ pub(crate) async fn what_a_chat_was_refused_is_counted(store: &dyn Store) -> any
         }
         one(store, end(s, number)).await?;
     }
-    let refused = |denied, expired| plexus_wire::Refused { denied, expired };
-    assert_eq!(store.refused(s, 0).await?, refused(1, 2));
-    assert_eq!(store.refused(s, 1).await?, refused(0, 2));
-    assert_eq!(store.refused(s, 7).await?, refused(0, 0));
+    let idle = session(store, "idle", None).await?;
+    for (number, denied, expired) in [(0, 1, 2), (1, 0, 2)] {
+        let counted = store.refused(&[(idle, 0), (s, number)]).await?;
+        assert_eq!(counted, [(s, plexus_wire::Refused { denied, expired })].into());
+    }
+    assert_eq!(store.refused(&[(s, 7)]).await?, [].into());
     Ok(())
 }

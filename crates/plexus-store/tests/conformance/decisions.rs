@@ -4,8 +4,8 @@ use plexus_core::{Caller, RuleId};
 use plexus_store::{
     AddSpend, Change, Children, DeleteSession, EndRun, JsonText, NewRule, Outcome, Owner,
     PageRequest, Priority, RemoveRules, Reservation, RevokeTokens, RuleDecision, RuleScope, Spend,
-    SpendLimit, SpendTotals, StartChat, Store, StoreError, Thing, Token, TokenHash, UnixMillis,
-    UseRule,
+    SpendLimit, SpendTotals, StartChat, Store, StoreError, SubtreeSpend, Thing, Token, TokenHash,
+    UnixMillis, UseRule,
 };
 
 use crate::assert_err;
@@ -127,6 +127,30 @@ pub(crate) async fn tokens_are_found_by_hash_and_end_with_their_run(
     one(store, Change::AddToken(parent)).await?;
     one(store, Change::DeleteSession(DeleteSession { id: s, children: Children::Refuse })).await?;
     assert_eq!(store.token(parent.hash).await?, None, "a token goes with its session");
+    Ok(())
+}
+
+pub(crate) async fn spending_of_many_sessions_is_read_at_once(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
+    let a = session(store, "a", None).await?;
+    let b = session(store, "b", Some(a)).await?;
+    let c = session(store, "c", Some(b)).await?;
+    let idle = session(store, "idle", None).await?;
+    let cost = |cost_micros| Spend { cost_micros, turns: 1, ..Spend::default() };
+    for (session, amount) in [(a, 1), (b, 10), (c, 100)] {
+        one(store, Change::AddSpend(AddSpend { session, amount: cost(amount) })).await?;
+    }
+    let start = StartChat { reserve: Some(aside(cost(5), vec![])), ..StartChat::new(c, "hi") };
+    one(store, Change::StartChat(start)).await?;
+    let found = store.subtree_spend(&[a, c, idle]).await?;
+    assert_eq!(found.len(), 2, "{found:?}");
+    for id in [a, c] {
+        let alone = store.spend(id).await?;
+        let together = SubtreeSpend { spent: alone.subtree, reserved: alone.reserved };
+        assert_eq!(found.get(&id), Some(&together));
+    }
+    assert_eq!(store.subtree_spend(&[]).await?.len(), 0);
     Ok(())
 }
 

@@ -113,6 +113,7 @@ suite! {
         one_of_two_wakers_wins,
         an_allow_is_noted_before_it_is_sent_and_only_once,
         a_cancelled_or_void_approval_wakes_nobody,
+        a_transcript_is_kept_until_its_chat_ends,
     }
     runs {
         runs_are_numbered_and_end_once,
@@ -137,6 +138,7 @@ suite! {
         rules_end_with_their_run_and_their_session,
         tokens_are_found_by_hash_and_end_with_their_run,
         spending_adds_up_over_the_subtree,
+        spending_of_many_sessions_is_read_at_once,
         what_a_chat_sets_aside_keeps_others_from_starting_until_it_ends,
         a_chat_above_leaves_room_for_the_chats_it_may_wait_for,
         no_rule_ends_with_a_run_that_has_ended,
@@ -162,6 +164,8 @@ suite! {
         an_expired_lease_writes_nothing,
         a_living_server_is_not_taken_over,
         a_takeover_ends_all_that_was_open,
+        a_takeover_leaves_agents_parked_whose_transcript_is_here,
+        an_agent_that_was_being_woken_is_parked_again_by_another_server,
         a_server_leaves_only_when_nothing_is_open,
     }
     upkeep {

@@ -2,13 +2,14 @@
 
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
-    ApprovalFilter, ApprovalRecord, Change, Fate, JsonText, OpenApproval, PageRequest,
-    ParkApproval, ParkStep, Parking, SettleApproval, Stage, Store, StoreError, UnixMillis, Verdict,
+    ApprovalFilter, ApprovalRecord, Change, Children, DeleteSession, Fate, JsonText,
+    KeepTranscript, OpenApproval, PageRequest, ParkApproval, ParkStep, Parking, SettleApproval,
+    Stage, Store, StoreError, UnixMillis, Verdict, limits,
 };
 use serde_json::json;
 
 use crate::assert_err;
-use crate::fixture::{allow, approval_of, chat, decision, one, question, run, session};
+use crate::fixture::{allow, approval_of, chat, decision, end, one, question, run, session};
 
 /// A run that asks.
 async fn asked(store: &dyn Store) -> anyhow::Result<(SessionId, ApprovalId)> {
@@ -123,6 +124,33 @@ pub(crate) async fn an_allow_is_noted_before_it_is_sent_and_only_once(
     step(store, id, ParkStep::Wake).await?;
     let second = asks_again(store, s).await?;
     assert_err!(step(store, id, second).await, StoreError::Conflict { .. });
+    Ok(())
+}
+
+fn keep(session: SessionId, chat: u32, data: &[u8]) -> Change {
+    Change::KeepTranscript(KeepTranscript { session, chat, data: data.to_vec() })
+}
+
+pub(crate) async fn a_transcript_is_kept_until_its_chat_ends(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
+    let (s, _) = parked(store).await?;
+    assert_eq!(store.parked_transcript(s, 0).await?, None);
+    for data in [&b"first"[..], &[0, 255, 10]] {
+        one(store, keep(s, 0, data)).await?;
+        assert_eq!(store.parked_transcript(s, 0).await?.as_deref(), Some(data));
+    }
+    let long = vec![0; limits::MAX_TRANSCRIPT_BYTES + 1];
+    assert_err!(one(store, keep(s, 0, &long)).await, StoreError::Invalid { .. });
+    assert_err!(one(store, keep(s, 1, b"no chat")).await, StoreError::NotFound { .. });
+    one(store, end(s, 0)).await?;
+    assert_eq!(store.parked_transcript(s, 0).await?, None);
+    assert_err!(one(store, keep(s, 0, b"late")).await, StoreError::Conflict { .. });
+    // A session that is deleted takes it along.
+    chat(store, s, "again").await?;
+    one(store, keep(s, 1, b"second")).await?;
+    let delete = DeleteSession { id: s, children: Children::Delete };
+    one(store, Change::DeleteSession(delete)).await?;
     Ok(())
 }
 

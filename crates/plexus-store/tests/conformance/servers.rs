@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use plexus_core::{Caller, ServerId, SessionId};
 use plexus_store::{
-    AddSpend, AppendEvents, ApprovalStatus, AssignRun, Change, ChatStatus, DecidedBy, EndRun, Fate,
-    JournalPosition, JsonText, Lease, NewRule, OpenApproval, Owner, PageRequest, Prompts,
-    ReadLimit, RegisterServer, RenewLease, RuleDecision, RuleScope, RunKey, Server, ServerState,
-    SetJournalPosition, SettleApproval, Spend, StartChat, Store, StoreError, TakeOver, Token,
-    TokenHash, Trace, UnixMillis, UpdateRun, Verdict,
+    AddSpend, AppendEvents, ApprovalFilter, ApprovalStatus, AssignRun, Change, ChatStatus,
+    DecidedBy, EndRun, Fate, JournalPosition, JsonText, KeepTranscript, Lease, NewRule,
+    OpenApproval, Owner, PageRequest, ParkApproval, ParkStep, Parking, Prompts, ReadLimit,
+    RegisterServer, RenewLease, RuleDecision, RuleScope, RunKey, Server, ServerState,
+    SetJournalPosition, SettleApproval, Spend, Stage, StartChat, Store, StoreError, TakeOver,
+    Token, TokenHash, Trace, UnixMillis, UpdateRun, Verdict,
 };
 use serde_json::json;
 
@@ -359,5 +360,101 @@ pub(crate) async fn a_server_leaves_only_when_nothing_is_open(
     assert_err!(one(store, take_over(lease)).await, StoreError::Conflict { .. });
     store.prune(UnixMillis(UnixMillis::now().0 + 60_000), Prompts::Keep).await?;
     assert_eq!(store.servers().await?, Vec::new());
+    Ok(())
+}
+
+/// Asks in a chat of its own and is parked, with a transcript in the store where `transcript` says
+/// so.
+async fn parked(
+    store: &dyn Store,
+    name: &str,
+    transcript: bool,
+) -> anyhow::Result<(SessionId, plexus_core::ApprovalId)> {
+    let s = session(store, name, None).await?;
+    chat(store, s, "hi").await?;
+    let r = run(store, s).await?;
+    let open = OpenApproval { chat: Some(0), run: Some(r.n), ..question(s, "r", "ls") };
+    let id = open.id;
+    one(store, Change::OpenApproval(open)).await?;
+    one(store, step(id, ParkStep::Begin)).await?;
+    one(store, step(id, ParkStep::Done(JsonText::empty_object()))).await?;
+    if transcript {
+        let data = b"packed".to_vec();
+        let keep = KeepTranscript { session: s, chat: 0, data };
+        one(store, Change::KeepTranscript(keep)).await?;
+    }
+    one(store, Change::EndRun(EndRun { run: r, exit: JsonText::empty_object() })).await?;
+    Ok((s, id))
+}
+
+fn step(id: plexus_core::ApprovalId, step: ParkStep) -> Change {
+    Change::ParkApproval(ParkApproval { id, step })
+}
+
+pub(crate) async fn a_takeover_leaves_agents_parked_whose_transcript_is_here(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
+    let a = ServerId::generate();
+    register(store, a, "alpha", LONG).await?;
+    let (kept, stays) = parked(store, "kept", true).await?;
+    let (lost, goes) = parked(store, "lost", false).await?;
+    one(store, Change::DecideApproval(decision(stays, allow()))).await?;
+    // While its server lives, nobody else wakes it.
+    let b = ServerId::generate();
+    register(store, b, "beta", LONG).await?;
+    let adopt = || step(stays, ParkStep::Adopt(JsonText::empty_object()));
+    assert_err!(one(store, adopt()).await, StoreError::Fenced { .. });
+    assert_err!(one(store, step(stays, ParkStep::Wake)).await, StoreError::Fenced { .. });
+
+    let lease = expire(store, a, "alpha").await?;
+    register(store, b, "beta", LONG).await?;
+    let done = one(store, take_over(lease)).await?;
+    let [plexus_store::Outcome::TakenOver(taken)] = &done.outcomes[..] else { panic!("{done:?}") };
+    assert_eq!((&taken.parked[..], &taken.cancelled[..]), (&[stays][..], &[goes][..]));
+    assert_eq!(taken.chats, vec![(lost, 0)]);
+    let chat = store.chat(kept, None).await?;
+    assert_eq!((chat.status, chat.server), (ChatStatus::Running, None));
+    let record = store.approval(stays).await?;
+    assert_eq!((record.parking, record.void_at), (Some(Parking::Parked), None));
+    assert_eq!(store.parked_transcript(kept, 0).await?, Some(b"packed".to_vec()));
+    let read = store.read_events(kept, 0, 0, ReadLimit::events(100)).await?;
+    let last = read.events.last().map(|event| event.body.to_value()).unwrap_or_default();
+    assert_eq!(last["type"], "notice", "{last}");
+
+    // Whoever adopts it first has it.
+    one(store, adopt()).await?;
+    assert_eq!(store.chat(kept, None).await?.server, Some(b));
+    assert_err!(one(store, adopt()).await, StoreError::Conflict { .. });
+    register(store, ServerId::generate(), "gamma", LONG).await?;
+    assert_err!(one(store, adopt()).await, StoreError::Fenced { .. });
+    register(store, b, "beta", LONG).await?;
+    one(store, step(stays, ParkStep::Wake)).await?;
+    Ok(())
+}
+
+pub(crate) async fn an_agent_that_was_being_woken_is_parked_again_by_another_server(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
+    let a = ServerId::generate();
+    register(store, a, "alpha", LONG).await?;
+    let (s, id) = parked(store, "s", true).await?;
+    one(store, Change::DecideApproval(decision(id, allow()))).await?;
+    one(store, step(id, ParkStep::Wake)).await?;
+    let woken = run(store, s).await?;
+    let lease = expire(store, a, "alpha").await?;
+    let b = ServerId::generate();
+    register(store, b, "beta", LONG).await?;
+    one(store, take_over(lease)).await?;
+    assert!(store.run(woken).await?.ended_at.is_some());
+    let filter = ApprovalFilter { stage: Stage::Waking, ..ApprovalFilter::default() };
+    let waking = store.approvals(filter, PageRequest::default()).await?.items;
+    assert_eq!(waking.iter().map(|it| it.id).collect::<Vec<_>>(), vec![id]);
+    one(store, step(id, ParkStep::Again(JsonText::from(json!({"tries": 1}))))).await?;
+    one(store, step(id, ParkStep::Adopt(JsonText::from(json!({"tries": 1}))))).await?;
+    one(store, step(id, ParkStep::Wake)).await?;
+    let n = run(store, s).await?.n;
+    let asked = ParkStep::Asked { run: n, request_id: "again".to_owned(), at: UnixMillis(7) };
+    one(store, step(id, asked)).await?;
+    assert_eq!(store.approval(id).await?.allow_sent_at, Some(UnixMillis(7)));
     Ok(())
 }

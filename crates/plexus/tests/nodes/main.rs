@@ -19,3 +19,4 @@ mod due;
 mod history;
 mod hosts;
 mod migrate;
+mod parked;

@@ -164,7 +164,7 @@ pub(super) fn woken_call(tool_use_id: &str, transcript: &str) -> WokenCall {
 const ASKS_AGAIN_SINCE: [u32; 3] = [2, 1, 185];
 
 /// Whether a version of the CLI asks again about a call that a mark of ours names.
-fn asks_again(version: &str) -> bool {
+pub(super) fn asks_again(version: &str) -> bool {
     let parts: Result<Vec<u32>, _> = version.split('.').map(str::parse).collect();
     parts.is_ok_and(|parts| parts.len() == 3 && parts.as_slice() >= ASKS_AGAIN_SINCE.as_slice())
 }

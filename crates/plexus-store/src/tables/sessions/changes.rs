@@ -181,6 +181,8 @@ async fn delete_one(tx: &mut Tx<'_, impl Sql>, row: i64, id: SessionId) -> Resul
     }
     budget::bequeath(conn, row).await?;
     for sql in [
+        "DELETE FROM parked_transcripts
+         WHERE chat IN (SELECT id FROM chat_streams WHERE session = ?1)",
         "DELETE FROM loopback_approvals WHERE session = ?1",
         "DELETE FROM consumers WHERE session = ?1",
         "DELETE FROM runs WHERE session = ?1",

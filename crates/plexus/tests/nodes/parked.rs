@@ -1,0 +1,121 @@
+//! Agents that were parked by a server that went away: one of the others wakes each of them, where
+//! its directory is the same.
+
+use serde_json::{Value, json};
+use testkit::postgres;
+use testkit::server::TestServer;
+
+use crate::cluster::{Cluster, SHORT_LEASE, options, texts};
+
+/// A command whose runs can be counted.
+fn runs_once(name: &str) -> String {
+    let run = json!({"command": format!("echo ran >> {name}")});
+    format!("sim:\nsay before\ntool Bash {run}\nsay after")
+}
+
+/// Servers that park soon, each with a home of its own: a transcript reaches another one through
+/// the store alone.
+async fn start(url: &str, count: usize) -> Cluster {
+    let mut cluster = Cluster::start(&[], SHORT_LEASE).await;
+    for n in 0..count {
+        let mut options = options(n, url, SHORT_LEASE, cluster.folder());
+        let home = cluster.folder().join(format!("home-{n}"));
+        options.env.push(("CLAUDE_CONFIG_DIR".to_owned(), home.display().to_string()));
+        options.arguments.extend(["--set".into(), "park_after_secs=1".into()]);
+        cluster.nodes.push(TestServer::with(options).await.unwrap());
+    }
+    cluster
+}
+
+impl Cluster {
+    /// Starts a session in a directory of its own, and waits until its agent is parked there.
+    async fn parks(&self, name: &str) -> (String, Value) {
+        let work = self.work().join(name);
+        std::fs::create_dir(&work).unwrap();
+        std::fs::write(work.join("file"), "as it was").unwrap();
+        let create = json!({"name": name, "working_dir": work, "loopback_timeout_secs": 0});
+        let created = self.call(0, "claudecode.create", create).await;
+        let session = created["id"].as_str().unwrap().to_owned();
+        self.chat(0, &session, &runs_once("ran")).await;
+        let is_parked = |page: &Value| page["pending_approvals"][0]["parked"] == json!(true);
+        let page = self.wait_for(1, &session, "its agent is parked", is_parked).await;
+        (session, page["pending_approvals"][0].clone())
+    }
+
+    /// How often the command of a session ran.
+    fn ran(&self, name: &str) -> usize {
+        let text = std::fs::read_to_string(self.work().join(name).join("ran")).unwrap_or_default();
+        text.lines().count()
+    }
+
+    /// Waits for a notice in the newest chat of a session.
+    async fn notice(&self, node: usize, session: &str, words: &str) {
+        let has = |page: &Value| {
+            let mut events = page["events"].as_array().unwrap().iter();
+            events.any(|it| it["event"]["type"] == "notice" && it.to_string().contains(words))
+        };
+        self.wait_for(node, session, words, has).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_a_dead_server_parked_is_woken_once_by_one_of_the_others() {
+    let Some(postgres) = postgres::shared() else { return };
+    let url = postgres.fresh_database().unwrap();
+    let mut cluster = start(&url, 3).await;
+    let names = ["one", "two", "three", "four", "denied"];
+    let mut parked = Vec::new();
+    for name in names {
+        parked.push((name, cluster.parks(name).await));
+    }
+    cluster.nodes[0].kill_9().unwrap();
+    for (_, (session, _)) in &parked {
+        cluster.notice(1, session, "the agent stays parked").await;
+    }
+    assert!(names.iter().all(|name| cluster.ran(name) == 0), "something ran unasked");
+    // Both servers hear of each decision in the same moment.
+    for (name, (_, approval)) in &parked {
+        let answer = json!({"approval_id": approval["id"], "approve": *name != "denied"});
+        cluster.call(1, "loopback.respond", answer).await;
+    }
+    for (name, (session, _)) in &parked {
+        let (status, events) = cluster.end(2, session).await;
+        assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["before", "after"]));
+        assert_eq!(cluster.ran(name), usize::from(*name != "denied"), "{name}: {events:#?}");
+        let runs = events.iter().filter(|it| it.to_string().contains("asking over the")).count();
+        assert_eq!(runs, 2, "one process asked, and one was woken: {events:#?}");
+    }
+    // The conversation goes on where it was woken, whoever is asked; also once the first server
+    // is back, which has an older transcript of it.
+    cluster.nodes[0].start_again().await.unwrap();
+    let (_, (session, _)) = &parked[0];
+    cluster.chat(0, session, "sim:\nrecall").await;
+    let (status, events) = cluster.end(0, session).await;
+    assert_eq!(status, "complete");
+    assert!(texts(&events).concat().contains("say after"), "{events:#?}");
+    assert_eq!(cluster.ran("one"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_server_wakes_no_agent_whose_directory_is_not_the_same() {
+    let Some(postgres) = postgres::shared() else { return };
+    let url = postgres.fresh_database().unwrap();
+    let mut cluster = start(&url, 2).await;
+    let (changed, approval) = cluster.parks("changed").await;
+    let (cancelled, _) = cluster.parks("cancelled").await;
+    cluster.nodes[0].kill_9().unwrap();
+    cluster.notice(1, &changed, "the agent stays parked").await;
+    std::fs::write(cluster.work().join("changed/file"), "something else").unwrap();
+    cluster.allow(1, &approval).await;
+    cluster.notice(1, &changed, "the server n1 does not wake it").await;
+    cluster.notice(1, &changed, "holds something else here than it did there").await;
+    assert_eq!(cluster.ran("changed"), 0);
+    // Any server ends the chat of an agent that belongs to nobody.
+    cluster.call(1, "claudecode.cancel", json!({"session_id": cancelled})).await;
+    assert_eq!(cluster.end(1, &cancelled).await.0, "cancelled");
+    // The server that parked it has the very directory.
+    cluster.nodes[0].start_again().await.unwrap();
+    let (status, events) = cluster.end(1, &changed).await;
+    assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["before", "after"]));
+    assert_eq!((cluster.ran("changed"), cluster.ran("cancelled")), (1, 0));
+}
