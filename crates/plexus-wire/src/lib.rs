@@ -19,7 +19,8 @@
 //!   shows.
 //! - [`session`], [`create`], [`mcp_servers`], [`wall`], [`chat`], [`images`], [`budget`],
 //!   [`cursor`]: what `claudecode` takes and gives.
-//! - [`event`], [`reading`], [`conversation`]: what happens in a chat, and the ways to read it.
+//! - [`event`], [`reading`], [`conversation`], [`search`]: what happens in a chat, and the ways to
+//!   read it and to find it again.
 //! - [`approval`], [`decision`], [`rule`], [`proposal`], [`audit`]: what `loopback` takes and
 //!   gives.
 //! - [`question`]: questions of an agent to its user.
@@ -67,6 +68,7 @@ pub mod reading;
 pub mod rule;
 pub mod said;
 pub mod schema;
+pub mod search;
 pub mod server;
 pub mod session;
 pub mod text;
@@ -79,7 +81,7 @@ pub use agent::*;
 pub use approval::*;
 pub use arbor::*;
 pub use audit::*;
-pub use bounds::{LastDecisions, ModeSecs, PageLimit, RuleSecs, Uses, WaitMs};
+pub use bounds::{LastDecisions, ModeSecs, PageLimit, RuleSecs, SearchLimit, Uses, WaitMs};
 pub use budget::*;
 pub use caller::Caller;
 pub use chat::*;
@@ -107,6 +109,7 @@ pub use question::*;
 pub use reading::*;
 pub use rule::*;
 pub use said::Said;
+pub use search::*;
 pub use server::*;
 pub use session::*;
 pub use time::{Millis, Seconds};
