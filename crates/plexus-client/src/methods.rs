@@ -108,6 +108,8 @@ sessions! {
     agents: Agents {
         /// Says which agents the server knows, and what each can do.
         kinds() -> AgentKinds = Kinds;
+        /// Finds what was asked, said and done; `invalid` for a query without a word.
+        search(SearchParams) -> SearchFound = Search;
     }
 }
 

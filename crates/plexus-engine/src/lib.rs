@@ -42,6 +42,7 @@ mod hold;
 mod home;
 pub mod hooks;
 pub mod identity;
+mod indexing;
 mod instructions;
 pub mod mcp;
 pub mod node;

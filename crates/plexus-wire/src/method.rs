@@ -89,6 +89,7 @@ sessions! {
     /// Sessions and chats of every agent.
     agents {
         Kinds = "kinds" (NoParams) -> AgentKinds;
+        Search = "search" (SearchParams) -> SearchFound;
     }
 }
 

@@ -55,6 +55,7 @@ const STORY: &[&str] = &[
     "agents.streams",
     "agents.get_tree",
     "agents.render_context",
+    "agents.search",
     "agents.cursor_set",
     "agents.cursors",
     "agents.cursor_delete",
@@ -110,6 +111,7 @@ const STORY: &[&str] = &[
 /// Methods that the first stage did not have.
 const NEW_METHODS: &[&str] = &[
     "agents.kinds",
+    "agents.search",
     "cone.create",
     "cone.chat_async",
     "cone.poll",

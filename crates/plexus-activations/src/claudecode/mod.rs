@@ -11,6 +11,7 @@ mod kinds;
 mod live;
 mod reading;
 mod rendering;
+mod search;
 mod sessions;
 mod shown;
 mod streaming;
@@ -281,14 +282,21 @@ impl Activation for ClaudeCode {
         }
         let table = match self.namespace {
             Namespace::Agents => {
-                use plexus_wire::method::agents::Kinds;
-                sessions!(agents).serves::<Kinds, _, _>(
-                    "Lists the agents that this server knows: \
+                use plexus_wire::method::agents::{Kinds, Search};
+                sessions!(agents)
+                    .serves::<Kinds, _, _>(
+                        "Lists the agents that this server knows: \
                     the name that create takes, whether its program is installed, and what it can \
                     do.",
-                    reads,
-                    with!(kinds),
-                )
+                        reads,
+                        with!(kinds),
+                    )
+                    .serves::<Search, _, _>(
+                        "Finds what was asked, said and done in your \
+                    sessions, newest first: by words, session, tool, kind and time.",
+                        reads,
+                        with!(search),
+                    )
             }
             Namespace::ClaudeCode => sessions!(claudecode),
             Namespace::Codex | Namespace::Acp => MethodTable::new(self.namespace.name()),

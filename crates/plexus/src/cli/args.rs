@@ -57,6 +57,11 @@ pub enum Command {
     Ps(Json),
     /// Show what happened in a session.
     Logs(Logs),
+    /// Find what was asked, said and done, in all sessions.
+    ///
+    /// All words must occur. '"Words in quotes"' stand together, and word* is the beginning of a
+    /// word. Without words it lists what there is, newest first.
+    Search(super::search::Search),
     /// List what waits for an answer, or show all of one.
     Pending {
         /// Only of this session, or only this approval and all of it.

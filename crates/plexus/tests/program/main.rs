@@ -16,6 +16,7 @@ mod parking;
 mod piped;
 mod place;
 mod pty;
+mod search;
 mod serve;
 #[cfg(feature = "otel")]
 mod telemetry;
