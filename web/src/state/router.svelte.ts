@@ -3,16 +3,22 @@
 export type Route =
   | { view: "queue"; approval: string | null }
   | { view: "sessions" }
-  | { view: "session"; id: string }
+  | { view: "session"; id: string; at: Place | null }
+  | { view: "search"; address: string }
   | { view: "rules" }
   | { view: "history" }
   | { view: "spend" };
 
+/** A place in a session's timeline. */
+export type Place = { chat: number; seq: number };
+
 function parse(hash: string): Route {
-  const [view, id] = hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const [view, id, place] = hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
   switch (view) {
     case "sessions":
-      return id ? { view: "session", id } : { view: "sessions" };
+      return id ? { view: "session", id, at: placeOf(place) } : { view: "sessions" };
+    case "search":
+      return { view, address: id ?? "" };
     case "rules":
     case "history":
     case "spend":
@@ -20,6 +26,11 @@ function parse(hash: string): Route {
     default:
       return { view: "queue", approval: id ?? null };
   }
+}
+
+function placeOf(text: string | undefined): Place | null {
+  const found = /^(\d+)\.(\d+)$/.exec(text ?? "");
+  return found ? { chat: Number(found[1]), seq: Number(found[2]) } : null;
 }
 
 class Router {
@@ -44,7 +55,8 @@ export const router = new Router();
 export const links = {
   queue: (approval?: string) => (approval ? `/queue/${encodeURIComponent(approval)}` : "/queue"),
   sessions: "/sessions",
-  session: (id: string) => `/sessions/${encodeURIComponent(id)}`,
+  session: (id: string, at?: Place) => `/sessions/${encodeURIComponent(id)}${at ? `/${at.chat}.${at.seq}` : ""}`,
+  search: (address?: string) => (address ? `/search/${encodeURIComponent(address)}` : "/search"),
   rules: "/rules",
   history: "/history",
   spend: "/spend",
