@@ -6,6 +6,7 @@ export type Route =
   | { view: "session"; id: string; at: Place | null }
   | { view: "search"; address: string }
   | { view: "rules" }
+  | { view: "suggestions" }
   | { view: "history" }
   | { view: "spend" };
 
@@ -20,6 +21,7 @@ function parse(hash: string): Route {
     case "search":
       return { view, address: id ?? "" };
     case "rules":
+      return { view: id === "suggested" ? "suggestions" : "rules" };
     case "history":
     case "spend":
       return { view };
@@ -58,6 +60,7 @@ export const links = {
   session: (id: string, at?: Place) => `/sessions/${encodeURIComponent(id)}${at ? `/${at.chat}.${at.seq}` : ""}`,
   search: (address?: string) => (address ? `/search/${encodeURIComponent(address)}` : "/search"),
   rules: "/rules",
+  suggestions: "/rules/suggested",
   history: "/history",
   spend: "/spend",
 };
