@@ -110,6 +110,8 @@ sessions! {
         kinds() -> AgentKinds = Kinds;
         /// Finds what was asked, said and done; `invalid` for a query without a word.
         search(SearchParams) -> SearchFound = Search;
+        /// Says what changed in a session's directory since the session began.
+        changes(SessionRef) -> ChangesFound = Changes;
     }
 }
 

@@ -32,6 +32,7 @@ pub mod approvals;
 pub mod audit;
 pub mod authority;
 pub mod budget;
+pub mod changes;
 pub mod deltas;
 pub mod driver;
 pub mod engine;

@@ -24,8 +24,9 @@
 //! - [`approval`], [`decision`], [`rule`], [`proposal`], [`audit`]: what `loopback` takes and
 //!   gives.
 //! - [`question`]: questions of an agent to its user.
-//! - [`tool`], [`files`], [`preview`]: a tool call in one form for every agent, its risk, the files
-//!   that it would change, and what a dry run of its command changes.
+//! - [`tool`], [`files`], [`preview`], [`changes`]: a tool call in one form for every agent, its
+//!   risk, the files that it would change, what a dry run of its command changes, and what changed
+//!   since a session began.
 //! - [`arbor`], [`identity`], [`health`], [`hub`], [`server`]: the other namespaces.
 //! - [`hook`]: what is told to somebody outside, and the answer that may come back.
 //! - [`method`]: every method with its parameters and its result.
@@ -39,6 +40,7 @@ pub mod audit;
 pub mod bounds;
 pub mod budget;
 pub mod caller;
+pub mod changes;
 pub mod chat;
 pub mod cone;
 pub mod conversation;
@@ -84,6 +86,7 @@ pub use audit::*;
 pub use bounds::{LastDecisions, ModeSecs, PageLimit, RuleSecs, SearchLimit, Uses, WaitMs};
 pub use budget::*;
 pub use caller::Caller;
+pub use changes::*;
 pub use chat::*;
 pub use cone::*;
 pub use conversation::*;

@@ -90,6 +90,7 @@ sessions! {
     agents {
         Kinds = "kinds" (NoParams) -> AgentKinds;
         Search = "search" (SearchParams) -> SearchFound;
+        Changes = "changes" (SessionRef) -> ChangesFound;
     }
 }
 

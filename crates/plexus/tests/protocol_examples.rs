@@ -56,6 +56,7 @@ const STORY: &[&str] = &[
     "agents.get_tree",
     "agents.render_context",
     "agents.search",
+    "agents.changes",
     "agents.cursor_set",
     "agents.cursors",
     "agents.cursor_delete",
@@ -112,6 +113,7 @@ const STORY: &[&str] = &[
 const NEW_METHODS: &[&str] = &[
     "agents.kinds",
     "agents.search",
+    "agents.changes",
     "cone.create",
     "cone.chat_async",
     "cone.poll",

@@ -2,6 +2,7 @@
 //! Each group of methods has a file of its own.
 
 mod budgets;
+mod changes;
 mod chats;
 mod cone;
 mod create;
@@ -21,13 +22,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use plexus_core::{
-    Activation, ActivationInfo, CallError, Caller, Door, Handle, HandleKind, MethodDescriptor,
-    MethodTable, NodeId, PluginId, ResourceForm, SessionId, Shape,
+    Activation, ActivationInfo, Audience, CallError, Caller, Door, Handle, HandleKind,
+    MethodDescriptor, MethodTable, NodeId, PluginId, ResourceForm, SessionId, Shape,
 };
 use plexus_engine::Engine;
 use plexus_engine::agents::Agents;
 use plexus_engine::approvals::Approvals;
 use plexus_engine::authority::Authority;
+use plexus_engine::changes::Beginnings;
 use plexus_engine::deltas::Deltas;
 use plexus_engine::handles::{ACP, CODEX, CONE};
 use plexus_engine::node::Neighbours;
@@ -125,6 +127,7 @@ pub struct ClaudeCode {
     turns: Arc<Turns>,
     deltas: Deltas,
     feed: Feed,
+    beginnings: Beginnings,
 }
 
 impl ClaudeCode {
@@ -151,6 +154,7 @@ impl ClaudeCode {
             turns: Arc::clone(&engine.turns),
             deltas: engine.deltas.clone(),
             feed: Feed::new(Arc::clone(&engine.store)),
+            beginnings: Beginnings::new(&engine.settings.data_dir),
         })
     }
 
@@ -282,7 +286,7 @@ impl Activation for ClaudeCode {
         }
         let table = match self.namespace {
             Namespace::Agents => {
-                use plexus_wire::method::agents::{Kinds, Search};
+                use plexus_wire::method::agents::{Changes, Kinds, Search};
                 sessions!(agents)
                     .serves::<Kinds, _, _>(
                         "Lists the agents that this server knows: \
@@ -296,6 +300,15 @@ impl Activation for ClaudeCode {
                     sessions, newest first: by words, session, tool, kind and time.",
                         reads,
                         with!(search),
+                    )
+                    .serves::<Changes, _, _>(
+                        "Says what changed in a session's directory \
+                    since the session began, file by file.",
+                        |d| {
+                            d.hints.read_only = true;
+                            d.audience = Audience::Operator;
+                        },
+                        with!(changes),
                     )
             }
             Namespace::ClaudeCode => sessions!(claudecode),

@@ -57,6 +57,8 @@ pub enum Command {
     Ps(Json),
     /// Show what happened in a session.
     Logs(Logs),
+    /// Show what changed in a session's directory since the session began.
+    Changes(super::changes::Changes),
     /// Find what was asked, said and done, in all sessions.
     ///
     /// All words must occur. '"Words in quotes"' stand together, and word* is the beginning of a

@@ -6,8 +6,8 @@
 //! - [`mod@run`]: `run` and `attach`, the main job for a person.
 //! - [`find`]: sessions and approvals as a person names them.
 //! - [`asked`]: questions of an agent to its user.
-//! - [`sessions`], [`search`], [`approvals`], [`preview`], [`manage`]: what there is, what was said
-//!   and done, what waits, what it would change, and the server itself.
+//! - [`sessions`], [`search`], [`changes`], [`approvals`], [`preview`], [`manage`]: what there is,
+//!   what was said and done, what changed, what waits, what it would change, and the server itself.
 //! - [`confine`]: runs any program inside a wall.
 //! - [`doctor`], [`demo`], [`manual`]: help to get going.
 //! - [`render`], [`screen`], [`sanitize`]: tool calls as a person reads them, colours and widths,
@@ -16,6 +16,7 @@
 mod approvals;
 pub mod args;
 mod asked;
+mod changes;
 pub mod confine;
 mod demo;
 mod doctor;
@@ -91,6 +92,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Attach(attach) => run::attach(global, &attach.session, attach.json).await,
         Command::Ps(form) => sessions::ps(global, form.json).await,
         Command::Logs(logs) => sessions::logs(global, &logs).await,
+        Command::Changes(changes) => changes::changes(global, &changes).await,
         Command::Search(search) => search::search(global, &search).await,
         Command::Pending { session, json } => {
             approvals::pending(global, session.as_deref(), json.json).await

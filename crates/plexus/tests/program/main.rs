@@ -7,6 +7,7 @@
 
 mod acp;
 mod answers;
+mod changes;
 mod commands;
 mod doctor;
 mod logs;
