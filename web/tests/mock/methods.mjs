@@ -24,6 +24,7 @@ export function methods(world, { preview = false } = {}) {
       (p) => ({ type: "created", id: world.createSession(p), head: null }),
     ],
     "agents.search": [["query", "session_id", "name", "tool", "kind", "since", "until", "limit", "cursor"], (p) => search(world, p)],
+    "agents.changes": [["session_id", "name"], (p) => ({ type: "ok", source: "edits", since: world.session(p).created_at, changes: [], cut: false, note: "the stand-in has no files" })],
     "agents.kinds": [[], () => ({ type: "kinds", agents: AGENTS })],
     "agents.list": [["parent", "status", "limit", "cursor"], (p) => page([...world.sessions.values()].map((s) => sessionView(world, s)), p, "sessions")],
     "agents.get": [["name", "session_id"], (p) => ({ type: "ok", session: sessionView(world, world.session(p)) })],
