@@ -33,6 +33,7 @@ const VIEWS = {
   "a remembered rule": { route: () => `/queue/${approval.id}`, ready: "article", keys: ["r"] },
   "the sessions": { route: () => "/sessions", ready: "[role=treeitem]" },
   "a timeline": { route: () => `/sessions/${session.id}`, ready: ".row.tool_use" },
+  "a search": { route: () => "/search/query%3Dwords", ready: "mark" },
   "the rules": { route: () => "/rules", ready: "h1" },
   "the decisions": { route: () => "/history", ready: ".item" },
   "the spend": { route: () => "/spend", ready: "h2" },

@@ -110,6 +110,10 @@ sessions! {
     agents: Agents {
         /// Says which agents the server knows, and what each can do.
         kinds() -> AgentKinds = Kinds;
+        /// Finds what was asked, said and done; `invalid` for a query without a word.
+        search(SearchParams) -> SearchFound = Search;
+        /// Says what changed in a session's directory since the session began.
+        changes(SessionRef) -> ChangesFound = Changes;
     }
 }
 

@@ -21,6 +21,7 @@ use crate::budget;
 use crate::deltas::Deltas;
 use crate::hooks::{HookAnswers, HookReceiver, Hooks};
 use crate::identity::Identity;
+use crate::indexing;
 use crate::node::{Heartbeat, Neighbours, Relay, Timing, Trust};
 use crate::parking::waker;
 use crate::preview::Previews;
@@ -185,6 +186,7 @@ impl Engine {
         self.tasks.spawn(Arc::clone(&self.supervisor).upkeep());
         self.tasks.spawn(waker::keep(Arc::clone(&self.supervisor), self.shutdown.clone()));
         self.tasks.spawn(deadlines::enforce(Arc::clone(&self.approvals), self.shutdown.clone()));
+        self.tasks.spawn(indexing::keep(Arc::clone(&self.store), self.shutdown.clone()));
         let stopper: Arc<dyn budget::Stopper> =
             Arc::clone(&self.supervisor) as Arc<dyn budget::Stopper>;
         self.tasks.spawn(budget::keep(

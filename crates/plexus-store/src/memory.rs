@@ -11,10 +11,11 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::contract::{
-    Change, Committed, Priority, Prompts, Pruned, StoreError, UnixMillis, check,
+    Change, Committed, Indexed, Priority, Prompts, Pruned, StoreError, UnixMillis, check,
 };
 use crate::queue::Job;
 use crate::sqlite::commit::{Committer, in_transaction};
+use crate::tables::search::index;
 use crate::tables::sql::ready;
 use crate::tables::store::{Engine, Handle, store};
 use crate::tables::upkeep;
@@ -96,6 +97,13 @@ impl Engine for MemoryStore {
     async fn prune_step(&self, before: UnixMillis, prompts: Prompts) -> Result<Pruned, StoreError> {
         self.read(|conn| {
             in_transaction(conn, |conn| ready(upkeep::prune_step(conn, before, prompts)))
+        })
+    }
+
+    async fn index_step(&self) -> Result<Indexed, StoreError> {
+        self.read(|conn| match ready(index::next(conn))? {
+            None => Ok(Indexed::default()),
+            Some(step) => in_transaction(conn, |conn| ready(index::write(conn, &step))),
         })
     }
 

@@ -84,6 +84,26 @@ impl Default for PageLimit {
 }
 
 ranged! {
+    /// How many hits a page of search may have: each is read from its event.
+    SearchLimit(u32): 1 to 100
+}
+
+impl SearchLimit {
+    /// Returns the number.
+    #[must_use]
+    pub const fn get(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Default for SearchLimit {
+    /// What a page has when nobody says: 20.
+    fn default() -> Self {
+        Self(20)
+    }
+}
+
+ranged! {
     /// How many decisions are looked at for rules: each rule is tried on each of them.
     LastDecisions(u32): 1 to 200
 }

@@ -19,12 +19,14 @@
 //!   shows.
 //! - [`session`], [`create`], [`mcp_servers`], [`wall`], [`chat`], [`images`], [`budget`],
 //!   [`cursor`]: what `claudecode` takes and gives.
-//! - [`event`], [`reading`], [`conversation`]: what happens in a chat, and the ways to read it.
+//! - [`event`], [`reading`], [`conversation`], [`search`]: what happens in a chat, and the ways to
+//!   read it and to find it again.
 //! - [`approval`], [`decision`], [`rule`], [`proposal`], [`audit`]: what `loopback` takes and
 //!   gives.
 //! - [`question`]: questions of an agent to its user.
-//! - [`tool`], [`files`], [`preview`]: a tool call in one form for every agent, its risk, the files
-//!   that it would change, and what a dry run of its command changes.
+//! - [`tool`], [`files`], [`preview`], [`changes`]: a tool call in one form for every agent, its
+//!   risk, the files that it would change, what a dry run of its command changes, and what changed
+//!   since a session began.
 //! - [`arbor`], [`identity`], [`health`], [`hub`], [`server`]: the other namespaces.
 //! - [`hook`]: what is told to somebody outside, and the answer that may come back.
 //! - [`method`]: every method with its parameters and its result.
@@ -38,6 +40,7 @@ pub mod audit;
 pub mod bounds;
 pub mod budget;
 pub mod caller;
+pub mod changes;
 pub mod chat;
 pub mod cone;
 pub mod conversation;
@@ -67,6 +70,7 @@ pub mod reading;
 pub mod rule;
 pub mod said;
 pub mod schema;
+pub mod search;
 pub mod server;
 pub mod session;
 pub mod text;
@@ -79,9 +83,10 @@ pub use agent::*;
 pub use approval::*;
 pub use arbor::*;
 pub use audit::*;
-pub use bounds::{LastDecisions, ModeSecs, PageLimit, RuleSecs, Uses, WaitMs};
+pub use bounds::{LastDecisions, ModeSecs, PageLimit, RuleSecs, SearchLimit, Uses, WaitMs};
 pub use budget::*;
 pub use caller::Caller;
+pub use changes::*;
 pub use chat::*;
 pub use cone::*;
 pub use conversation::*;
@@ -107,6 +112,7 @@ pub use question::*;
 pub use reading::*;
 pub use rule::*;
 pub use said::Said;
+pub use search::*;
 pub use server::*;
 pub use session::*;
 pub use time::{Millis, Seconds};

@@ -90,6 +90,8 @@ sessions! {
     /// Sessions and chats of every agent.
     agents {
         Kinds = "kinds" (NoParams) -> AgentKinds;
+        Search = "search" (SearchParams) -> SearchFound;
+        Changes = "changes" (SessionRef) -> ChangesFound;
     }
 }
 

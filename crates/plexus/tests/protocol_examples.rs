@@ -55,6 +55,8 @@ const STORY: &[&str] = &[
     "agents.streams",
     "agents.get_tree",
     "agents.render_context",
+    "agents.search",
+    "agents.changes",
     "agents.cursor_set",
     "agents.cursors",
     "agents.cursor_delete",
@@ -112,6 +114,8 @@ const STORY: &[&str] = &[
 const NEW_METHODS: &[&str] = &[
     "agents.kinds",
     "agents.rename",
+    "agents.search",
+    "agents.changes",
     "cone.create",
     "cone.chat_async",
     "cone.poll",

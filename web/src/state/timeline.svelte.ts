@@ -158,6 +158,20 @@ export class Timeline {
     }
   }
 
+  /** Reads the event at a place, and returns the row that shows it: a result is shown with its call. */
+  async find(place: { chat: number; seq: number }): Promise<number | null> {
+    const chat = this.chats.find((each) => each.info.chat === place.chat);
+    if (!chat || place.seq >= chat.slots.length) return null;
+    if (!chat.slots[place.seq]) {
+      const start = Math.max(0, place.seq - PAGE / 2);
+      await this.readPage(chat, start, Math.min(PAGE, chat.slots.length - start));
+    }
+    const event = chat.slots[place.seq]?.event.event;
+    const told = event && "tool_use_id" in event && event.type !== "tool_use";
+    const seq = told ? chat.slots.findIndex((slot) => slot?.event.event.type === "tool_use" && slot.event.event.tool_use_id === event.tool_use_id) : place.seq;
+    return chat.firstRow + 1 + (seq < 0 ? place.seq : seq);
+  }
+
   private async readChats(): Promise<void> {
     try {
       let cursor: string | undefined;

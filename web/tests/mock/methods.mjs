@@ -23,6 +23,8 @@ export function methods(world, { preview = false } = {}) {
       ["name", "working_dir", "agent", "parent", "model", "can_spawn", "budget", "metadata", "loopback_timeout_secs", "supervise", "project_settings", "system_prompt", "allowed_tools", "disallowed_tools", "add_dirs", "confine"],
       (p) => ({ type: "created", id: world.createSession(p), head: null }),
     ],
+    "agents.search": [["query", "session_id", "name", "tool", "kind", "since", "until", "limit", "cursor"], (p) => search(world, p)],
+    "agents.changes": [["session_id", "name"], (p) => ({ type: "ok", source: "edits", since: world.session(p).created_at, changes: [], cut: false, note: "the stand-in has no files" })],
     "agents.kinds": [[], () => ({ type: "kinds", agents: AGENTS })],
     "agents.list": [["parent", "status", "limit", "cursor"], (p) => page([...world.sessions.values()].map((s) => sessionView(world, s)), p, "sessions")],
     "agents.get": [["name", "session_id"], (p) => ({ type: "ok", session: sessionView(world, world.session(p)) })],
@@ -219,6 +221,25 @@ function poll(world, p) {
     events.push(event);
   }
   return { type: "ok", status: statusOf(world, session, chat), events, pending_approvals: pending(world).filter((a) => a.session_id === session.id), read_position: 0, total_events: chat.events.length, has_more: from + events.length < chat.events.length, cursor: `${chat.chat}:${from + events.length}`, chat: chat.chat };
+}
+
+/** Every event whose text holds all words; the real server knows more of words, kinds and tools. */
+function search(world, { query = "", session_id, limit = 20, cursor }) {
+  const words = query.toLowerCase().split(/[^\p{L}\p{N}]+/u).filter(Boolean);
+  if (query.trim() && words.length === 0) throw new Failure("invalid", `could not search for ${JSON.stringify(query)}: it has no letter and no digit, so there is no word to look for`);
+  const hits = [];
+  for (const session of world.sessions.values()) {
+    if (session_id && session.id !== session_id) continue;
+    for (const chat of session.chats)
+      for (const { seq, event, timestamp, node_id } of chat.events) {
+        const text = event.type === "content" ? event.text : event.type === "thinking" ? event.thinking : "";
+        if (!text || !words.every((word) => text.toLowerCase().includes(word))) continue;
+        const excerpt = words.length === 0 ? [{ text }] : text.split(new RegExp(`(${words.join("|")})`, "i")).map((piece) => ({ text: piece, ...(words.includes(piece.toLowerCase()) ? { hit: true } : {}) }));
+        hits.push({ session_id: session.id, session_name: session.name, chat: chat.chat, seq, event_id: node_id, at: timestamp, kind: event.type === "content" ? "said" : "thought", excerpt });
+      }
+  }
+  hits.sort((a, b) => b.at - a.at);
+  return { ...page(hits, { limit, cursor }, "hits"), notes: [], behind: 0 };
 }
 
 function page(items, { limit = 100, cursor }, key) {

@@ -71,7 +71,9 @@ impl ClaudeCode {
             room: self.room_below(parent).await?,
             ..CreateSession::new(params.name, parent)
         };
-        self.create_row(session, None).await.map(|(id, head)| SessionCreated { id, head })
+        let (id, head) = self.create_row(session, None).await?;
+        self.beginnings.note(id, &config.working_dir).await;
+        Ok(SessionCreated { id, head })
     }
 
     /// Creates the session, with its first state, in one transaction.
@@ -341,7 +343,9 @@ impl ClaudeCode {
         if state.is_some() {
             self.require_fork(&SessionConfig::of(&source)?.agent)?;
         }
+        let working_dir = SessionConfig::of(&source)?.working_dir;
         let (id, head) = self.create_row(fork, state).await?;
+        self.beginnings.note(id, &working_dir).await;
         Ok(SessionForked { id, head })
     }
 }

@@ -2,6 +2,7 @@
 //! Each group of methods has a file of its own.
 
 mod budgets;
+mod changes;
 mod chats;
 mod cone;
 mod create;
@@ -11,6 +12,7 @@ mod kinds;
 mod live;
 mod reading;
 mod rendering;
+mod search;
 mod sessions;
 mod shown;
 mod streaming;
@@ -20,13 +22,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use plexus_core::{
-    Activation, ActivationInfo, CallError, Caller, Door, Handle, HandleKind, MethodDescriptor,
-    MethodTable, NodeId, PluginId, ResourceForm, SessionId, Shape,
+    Activation, ActivationInfo, Audience, CallError, Caller, Door, Handle, HandleKind,
+    MethodDescriptor, MethodTable, NodeId, PluginId, ResourceForm, SessionId, Shape,
 };
 use plexus_engine::Engine;
 use plexus_engine::agents::Agents;
 use plexus_engine::approvals::Approvals;
 use plexus_engine::authority::Authority;
+use plexus_engine::changes::Beginnings;
 use plexus_engine::deltas::Deltas;
 use plexus_engine::handles::{ACP, CODEX, CONE};
 use plexus_engine::node::Neighbours;
@@ -124,6 +127,7 @@ pub struct ClaudeCode {
     turns: Arc<Turns>,
     deltas: Deltas,
     feed: Feed,
+    beginnings: Beginnings,
 }
 
 impl ClaudeCode {
@@ -150,6 +154,7 @@ impl ClaudeCode {
             turns: Arc::clone(&engine.turns),
             deltas: engine.deltas.clone(),
             feed: Feed::new(Arc::clone(&engine.store)),
+            beginnings: Beginnings::new(&engine.settings.data_dir),
         })
     }
 
@@ -283,14 +288,30 @@ impl Activation for ClaudeCode {
         }
         let table = match self.namespace {
             Namespace::Agents => {
-                use plexus_wire::method::agents::Kinds;
-                sessions!(agents).serves::<Kinds, _, _>(
-                    "Lists the agents that this server knows: \
+                use plexus_wire::method::agents::{Changes, Kinds, Search};
+                sessions!(agents)
+                    .serves::<Kinds, _, _>(
+                        "Lists the agents that this server knows: \
                     the name that create takes, whether its program is installed, and what it can \
                     do.",
-                    reads,
-                    with!(kinds),
-                )
+                        reads,
+                        with!(kinds),
+                    )
+                    .serves::<Search, _, _>(
+                        "Finds what was asked, said and done in your \
+                    sessions, newest first: by words, session, tool, kind and time.",
+                        reads,
+                        with!(search),
+                    )
+                    .serves::<Changes, _, _>(
+                        "Says what changed in a session's directory \
+                    since the session began, file by file.",
+                        |d| {
+                            d.hints.read_only = true;
+                            d.audience = Audience::Operator;
+                        },
+                        with!(changes),
+                    )
             }
             Namespace::ClaudeCode => sessions!(claudecode),
             Namespace::Codex | Namespace::Acp => MethodTable::new(self.namespace.name()),

@@ -123,6 +123,7 @@ impl ClaudeCode {
             // A child that was started while we were at it must not outlive its records.
             self.supervisor.end(sessions, "the session is deleted").await?;
             for id in sessions {
+                self.beginnings.forget(*id);
                 let dir = self.settings.session_dir(*id);
                 if let Err(error) = plexus_engine::files::remove_all(&dir)
                     && error.kind() != std::io::ErrorKind::NotFound

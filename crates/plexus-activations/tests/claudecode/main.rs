@@ -31,6 +31,7 @@ mod puppet;
 mod readers;
 mod refused;
 mod restart;
+mod search;
 mod statuses;
 mod walls;
 mod woken;

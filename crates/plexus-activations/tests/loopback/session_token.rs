@@ -167,6 +167,8 @@ fn about(other: &Other) -> Vec<(String, Value)> {
         ("claudecode.cursors", json!({"session_id": id})),
         ("claudecode.cursor_set", json!({"session_id": id, "consumer": "c", "cursor": node})),
         ("claudecode.cursor_delete", json!({"session_id": id, "consumer": "c"})),
+        ("agents.search", json!({"session_id": id})),
+        ("agents.changes", json!({"session_id": id})),
         ("cone.chat_async", json!({"session_id": id, "prompt": "x"})),
         ("cone.poll", json!({"session_id": id})),
         ("cone.get", json!({"session_id": id})),

@@ -19,6 +19,7 @@ pub mod page;
 pub(crate) mod refusal;
 pub mod rule;
 pub mod run;
+pub mod search;
 pub mod server;
 pub mod session;
 pub mod store;
@@ -53,6 +54,11 @@ pub use page::{Page, PageRequest, PageToken};
 pub use rule::{NewRule, RemoveRules, RuleDecision, RuleScope, StoredRule, UseRule};
 pub use run::{
     CreateRun, EndRun, JournalPosition, RunKey, RunRecord, SetJournalPosition, UpdateRun,
+};
+pub(crate) use search::Term;
+pub use search::{
+    Indexed, MAX_QUERY_BYTES, MAX_QUERY_WORDS, SearchFilter, SearchHit, SearchKind, SearchPage,
+    SearchPiece, SearchQuery,
 };
 pub use server::{Lease, RegisterServer, RenewLease, Server, ServerState, TakeOver, TakenOver};
 pub use session::{

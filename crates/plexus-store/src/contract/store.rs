@@ -21,6 +21,7 @@ use super::event::{Event, EventPage, FeedPage, ReadLimit};
 use super::page::{Page, PageRequest};
 use super::rule::StoredRule;
 use super::run::{RunKey, RunRecord};
+use super::search::{Indexed, SearchFilter, SearchPage};
 use super::server::{Lease, Server};
 use super::session::{ChangedSessions, SessionFilter, SessionRecord};
 use super::time::UnixMillis;
@@ -301,6 +302,20 @@ pub trait Store: Send + Sync + 'static {
     /// Writes a copy of the store, as of one moment, to `path`, which must not exist. Others go on
     /// meanwhile.
     async fn backup_to(&self, path: &Path) -> Result<(), StoreError>;
+
+    /// Finds what was asked, said and done, newest first. It finds what was indexed: see
+    /// [`index_step`](Store::index_step).
+    async fn search(
+        &self,
+        filter: SearchFilter,
+        page: PageRequest,
+    ) -> Result<SearchPage, StoreError>;
+
+    /// Indexes a bounded part of what was committed and is not indexed yet, in a transaction of its
+    /// own. Commits do not wait for the index. Whoever owns the store calls this until nothing is
+    /// left, and again after commits. A step that another server does at the same time does
+    /// nothing.
+    async fn index_step(&self) -> Result<Indexed, StoreError>;
 
     /// Removes old data, by the time at which it ended: approvals that were decided and settled,
     /// the content of events of ended chats (`{"type":"pruned","was":…}` is left, so that seq,

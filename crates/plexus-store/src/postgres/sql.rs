@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,9 +15,10 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use tokio_postgres::{Client, Error, Row, Statement};
 use uuid::Uuid;
 
-use crate::contract::{NewEvent, StoreError, UnixMillis, refusal};
+use crate::contract::{NewEvent, SearchQuery, StoreError, UnixMillis, refusal};
 use crate::tables::keys::EventKey;
-use crate::tables::sql::{self, Cells, Param, Sql, params};
+use crate::tables::search::{self, index::Entry};
+use crate::tables::sql::{self, Bind, Cells, Param, Sql, params};
 
 /// Parameters of a statement that only this engine has; they may be arrays.
 pub(super) type Values<'p> = &'p [&'p (dyn ToSql + Sync)];
@@ -151,12 +153,54 @@ pub(super) async fn insert_events<'e>(
     conn.execute(insert, &[&keys, &ids, &times, &types, &bodies]).await.map(drop)
 }
 
+/// The statement that adds entries to the index of search. The lock keeps a chat from being deleted
+/// before its entries are there to be deleted with it, and lets every other change through.
+const INSERT_ENTRIES: &str = "WITH given AS (
+        SELECT * FROM unnest($1::int8[], $2::int8[], $3::int8[], $4::text[], $5::text[])
+            WITH ORDINALITY AS g (event, at, kind, tool, words, n)),
+    standing AS (
+        SELECT g.*
+        FROM given g JOIN chat_streams c ON c.id = g.event >> 32
+        JOIN sessions s ON s.id = c.session
+        WHERE s.deleted_at IS NULL AND (NOT c.pruned OR g.kind = 0) FOR KEY SHARE OF c),
+    added AS (
+        INSERT INTO search_entries (event, at, kind, tool)
+        SELECT event, at, kind, tool FROM standing ORDER BY n
+        ON CONFLICT (event) DO NOTHING RETURNING id, event)
+    INSERT INTO search_words (id, words)
+    SELECT a.id, CAST(g.words AS tsvector) FROM added a JOIN given g ON g.event = a.event";
+
+/// Returns the number that stands for a variant.
+fn number(of: &impl Bind) -> i64 {
+    match of.bind() {
+        Param::Int(Some(number)) => number,
+        _ => 0,
+    }
+}
+
+/// Writes words as a tsvector with their positions. They hold letters and digits alone, so none can
+/// leave its quotes.
+fn vector(words: &[String]) -> String {
+    let mut vector = String::new();
+    for (word, position) in words.iter().zip(1..) {
+        // Writing to a string cannot fail.
+        let _ = write!(vector, "'{word}':{position} ");
+    }
+    vector
+}
+
 impl Sql for Conn {
     const FALSE: &'static str = "FALSE";
     const JSON_STRING: &'static str = "to_json";
     const IDS: &'static str =
         "SELECT CAST(value AS UUID) FROM json_array_elements_text(CAST(?1 AS JSON))";
     const SIZE: &'static str = "SELECT pg_database_size(current_database())";
+    const HAS_WORDS: &'static str = "SELECT id FROM search_words
+        WHERE words @@ CAST(?1 AS tsquery) AND id < ?2 ORDER BY id DESC";
+
+    fn words_query(query: &SearchQuery) -> Option<String> {
+        search::for_postgres(query)
+    }
 
     async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {
         let statement = self.table_statement(sql, params).await?;
@@ -200,6 +244,16 @@ impl Sql for Conn {
         let insert = self.statement(INSERT_EVENTS).await?;
         let keys = (first..).map(|seq| EventKey::new(chat, seq));
         insert_events(self, &insert, keys.zip(events)).await
+    }
+
+    async fn insert_entries(&self, entries: &[Entry]) -> Result<u64, StoreError> {
+        let insert = self.statement(INSERT_ENTRIES).await?;
+        let events: Vec<i64> = entries.iter().map(|entry| entry.event.0).collect();
+        let times: Vec<i64> = entries.iter().map(|entry| entry.at.0).collect();
+        let kinds: Vec<i64> = entries.iter().map(|entry| number(&entry.kind)).collect();
+        let tools: Vec<&str> = entries.iter().map(|entry| entry.tool.as_str()).collect();
+        let words: Vec<String> = entries.iter().map(|entry| vector(&entry.words)).collect();
+        self.execute(&insert, &[&events, &times, &kinds, &tools, &words]).await
     }
 }
 

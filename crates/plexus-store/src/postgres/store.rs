@@ -4,8 +4,13 @@
 use std::path::Path;
 
 use super::readers::{READ_TIMEOUT, Tries};
+use super::sql::Conn;
 use super::{CLOSE_PATIENCE, PostgresStore};
-use crate::contract::{Change, Committed, Priority, Prompts, Pruned, StoreError, UnixMillis};
+use crate::contract::{
+    Change, Committed, Indexed, Priority, Prompts, Pruned, StoreError, UnixMillis,
+};
+use crate::tables::search::index;
+use crate::tables::sql::{Sql as _, params};
 use crate::tables::store::{Engine, Handle, store};
 use crate::tables::upkeep;
 
@@ -40,6 +45,17 @@ macro_rules! read {
             }
         }
     }};
+}
+
+async fn index_in_transaction(conn: &Conn) -> Result<Indexed, StoreError> {
+    let free = "SELECT 1 FROM store_meta WHERE key = 'search' FOR UPDATE SKIP LOCKED";
+    if !conn.any(free, params![]).await? {
+        return Ok(Indexed::default());
+    }
+    match index::next(conn).await? {
+        None => Ok(Indexed::default()),
+        Some(step) => index::write(conn, &step).await,
+    }
 }
 
 impl Engine for PostgresStore {
@@ -81,6 +97,28 @@ impl Engine for PostgresStore {
                     let conn = taken.conn()?;
                     conn.send("BEGIN");
                     match upkeep::prune_step(conn, before, prompts).await {
+                        Ok(step) => conn.batch("COMMIT").await.map(|()| step),
+                        Err(error) => Err(error),
+                    }
+                }
+            };
+            match result {
+                Ok(step) => return Ok(step),
+                Err(error) => tries.again(error).await?,
+            }
+        }
+    }
+
+    /// One server indexes at a time; another one does nothing meanwhile.
+    async fn index_step(&self) -> Result<Indexed, StoreError> {
+        let tries = Tries::new();
+        loop {
+            let result = match self.readers.take().await {
+                Err(error) => Err(error),
+                Ok(taken) => {
+                    let conn = taken.conn()?;
+                    conn.send("BEGIN");
+                    match index_in_transaction(conn).await {
                         Ok(step) => conn.batch("COMMIT").await.map(|()| step),
                         Err(error) => Err(error),
                     }

@@ -9,8 +9,9 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, Row, ToSql, ffi, params_from_iter};
 use uuid::Uuid;
 
-use crate::contract::{NewEvent, StoreError, UnixMillis, refusal};
+use crate::contract::{NewEvent, SearchQuery, StoreError, UnixMillis, refusal};
 use crate::tables::keys::EventKey;
+use crate::tables::search::{self, index::Entry};
 use crate::tables::sql::{self, Cells, Param, Sql, params};
 
 /// How long a caller waits when SQLite itself is busy; with one writer that is a checkpoint at
@@ -24,6 +25,12 @@ impl Sql for Connection {
     const IDS: &'static str = "SELECT unhex(value) FROM json_each(?1)";
     const SIZE: &'static str =
         "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
+    const HAS_WORDS: &'static str = "SELECT rowid AS id FROM search_words
+        WHERE search_words MATCH ?1 AND rowid < ?2 ORDER BY rowid DESC";
+
+    fn words_query(query: &SearchQuery) -> Option<String> {
+        search::for_sqlite(query)
+    }
 
     async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError> {
         let mut statement = self.prepare_cached(sql).map_err(store_error)?;
@@ -71,6 +78,30 @@ impl Sql for Connection {
             insert.execute(params_from_iter(row)).map_err(store_error)?;
         }
         Ok(())
+    }
+
+    async fn insert_entries(&self, entries: &[Entry]) -> Result<u64, StoreError> {
+        let mut added = 0;
+        for entry in entries {
+            let id: Option<i64> = self
+                .one(
+                    "INSERT INTO search_entries (event, at, kind, tool)
+                     SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM chat_streams c
+                         JOIN sessions s ON s.id = c.session
+                         WHERE c.id = ?5 AND s.deleted_at IS NULL AND (NOT c.pruned OR ?3 = 0))
+                     ON CONFLICT (event) DO NOTHING RETURNING id",
+                    params![entry.event, entry.at, entry.kind, entry.tool, entry.event.chat()],
+                    |row| row.get(0),
+                )
+                .await?;
+            if let Some(id) = id {
+                let words = entry.words.join(" ");
+                let add = "INSERT INTO search_words (rowid, words) VALUES (?1, ?2)";
+                self.run(add, params![id, words]).await?;
+                added += 1;
+            }
+        }
+        Ok(added)
     }
 }
 

@@ -8,7 +8,10 @@ use tokio::sync::oneshot;
 
 use super::commit::in_transaction;
 use super::{SqliteStore, backup, readers};
-use crate::contract::{Change, Committed, Priority, Prompts, Pruned, StoreError, UnixMillis};
+use crate::contract::{
+    Change, Committed, Indexed, Priority, Prompts, Pruned, StoreError, UnixMillis,
+};
+use crate::tables::search::index;
 use crate::tables::sql::ready;
 use crate::tables::store::{Engine, Handle, store};
 use crate::tables::upkeep;
@@ -97,6 +100,14 @@ impl Engine for SqliteStore {
 
     async fn prune_step(&self, before: UnixMillis, prompts: Prompts) -> Result<Pruned, StoreError> {
         self.write(move |conn| ready(upkeep::prune_step(conn, before, prompts))).await
+    }
+
+    /// Reads and cuts words beside the writer, which then only adds them.
+    async fn index_step(&self) -> Result<Indexed, StoreError> {
+        match self.read(|conn| ready(index::next(conn))).await? {
+            None => Ok(Indexed::default()),
+            Some(step) => self.write(move |conn| ready(index::write(conn, &step))).await,
+        }
     }
 
     async fn close(&self) -> Result<(), StoreError> {

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::sql::{Bind, Column, Param, Row, int};
 use crate::contract::{
     ApprovalStatus, ChatStatus, DecidedBy, NodeData, Owner, Parking, RuleDecision, RuleScope,
-    ServerState, Spend, StoreError,
+    SearchKind, ServerState, Spend, StoreError,
 };
 
 /// Gives an enum its numbers: `codes! { Type, "kind of thing": First = 0, Second = 1 }`. A variant
@@ -46,6 +46,11 @@ codes! {
 }
 
 codes! { Parking, "step of parking": Parking = 0, Parked = 1, Waking = 2 }
+
+codes! {
+    SearchKind, "kind of search entry":
+    Prompt = 0, Said = 1, Thought = 2, Call = 3, Result = 4, Decision = 5, Notice = 6, Steered = 7
+}
 
 codes! { RuleDecision, "rule decision": Allow = 0, Deny = 1, Ask = 2 }
 

@@ -36,6 +36,11 @@ impl EventKey {
         Self(chat << BITS | i64::from(seq))
     }
 
+    /// Returns the row of its chat.
+    pub(crate) fn chat(self) -> i64 {
+        self.0 >> BITS
+    }
+
     pub(crate) fn seq(self) -> u32 {
         u32::try_from(self.0 & LOW).unwrap_or(u32::MAX)
     }

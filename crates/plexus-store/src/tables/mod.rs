@@ -26,6 +26,7 @@ pub(crate) mod parking;
 pub(crate) mod rules;
 pub(crate) mod runs;
 pub(crate) mod schema;
+pub(crate) mod search;
 pub(crate) mod servers;
 pub(crate) mod sessions;
 pub(crate) mod sql;

@@ -35,6 +35,12 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("{table at 50%}", "STRICT", "WITH (fillfactor = 50)"),
     ("{table at 70%}", "STRICT", "WITH (fillfactor = 70)"),
     ("{keyed at 50%}", "STRICT, WITHOUT ROWID", "WITH (fillfactor = 50)"),
+    // The full-text index, for which the engines have nothing in common.
+    (
+        "{search words}",
+        include_str!("migrations/words_sqlite.sql"),
+        include_str!("migrations/words_postgres.sql"),
+    ),
 ];
 
 /// One step, and the version to which it takes each engine; `None` where it has nothing to do.
@@ -66,6 +72,7 @@ const STEPS: &[Step] = &[
         sqlite: Some(6),
         postgres: Some(4),
     },
+    Step { sql: include_str!("migrations/0007_search.sql"), sqlite: Some(7), postgres: Some(5) },
 ];
 
 impl Dialect {

@@ -15,7 +15,8 @@ use std::task::{Context, Poll, Waker};
 use plexus_core::{ApprovalId, EventId, NodeId, RuleId, ServerId, SessionId, TreeId};
 use uuid::Uuid;
 
-use crate::contract::{JsonText, NewEvent, Owner, StoreError, TokenHash, UnixMillis};
+use crate::contract::{JsonText, NewEvent, Owner, SearchQuery, StoreError, TokenHash, UnixMillis};
+use crate::tables::search::index::Entry;
 
 /// A connection to an engine.
 pub(crate) trait Sql {
@@ -28,6 +29,11 @@ pub(crate) trait Sql {
     const IDS: &'static str;
     /// The query for the size of the database.
     const SIZE: &'static str;
+    /// The query for the entries of search that have the words `?1`, newest first, before `?2`.
+    const HAS_WORDS: &'static str;
+
+    /// Writes the words of a search as [`HAS_WORDS`](Sql::HAS_WORDS) takes them.
+    fn words_query(query: &SearchQuery) -> Option<String>;
 
     /// Runs a statement and returns how many rows it changed.
     async fn run(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, StoreError>;
@@ -54,6 +60,10 @@ pub(crate) trait Sql {
         first: u32,
         events: &[NewEvent],
     ) -> Result<(), StoreError>;
+
+    /// Adds entries to the index of search, and returns how many. It leaves out those of chats that
+    /// are gone or pruned.
+    async fn insert_entries(&self, entries: &[Entry]) -> Result<u64, StoreError>;
 
     /// Returns the first row, if there is one.
     async fn one<T>(

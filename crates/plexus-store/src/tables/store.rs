@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use plexus_core::Latency;
 
 use crate::contract::{
-    Change, Committed, Lease, Priority, Prompts, Pruned, StoreError, UnixMillis, Wakes,
+    Change, Committed, Indexed, Lease, Priority, Prompts, Pruned, StoreError, UnixMillis, Wakes,
 };
 
 /// The part of a store that its callers share with its writer.
@@ -46,6 +46,8 @@ pub(crate) trait Engine {
     async fn backup_to(&self, path: &Path) -> Result<(), StoreError>;
     /// Prunes a bounded part of what ended before `before`, in a transaction of its own.
     async fn prune_step(&self, before: UnixMillis, prompts: Prompts) -> Result<Pruned, StoreError>;
+    /// Indexes a bounded part of what is not indexed yet, in a transaction of its own.
+    async fn index_step(&self) -> Result<Indexed, StoreError>;
     /// Writes what was accepted and lets go of the store.
     async fn close(&self) -> Result<(), StoreError>;
 }
@@ -66,16 +68,16 @@ macro_rules! store {
             };
             use $crate::contract::{
                 ApprovalFilter, ApprovalRecord, Change, ChangedSessions, Chat, Committed, Consumer,
-                Counts, Cursor, Due, Event, EventPage, FeedPage, Lease, Node, NumberedLine,
-                OutboxDue, OutlineEntry, Page, PageRequest, Priority, PromptImage, Prompts, Pruned,
-                ReadLimit, RunKey, RunRecord, Server, SessionFilter, SessionRecord, SpendTotals,
-                Store, StoreError, StoredRule, SubtreeSpend, Token, TokenHash, Topic, Tree,
-                UnixMillis, Waiting, Wake,
+                Counts, Cursor, Due, Event, EventPage, FeedPage, Indexed, Lease, Node,
+                NumberedLine, OutboxDue, OutlineEntry, Page, PageRequest, Priority, PromptImage,
+                Prompts, Pruned, ReadLimit, RunKey, RunRecord, SearchFilter, SearchPage, Server,
+                SessionFilter, SessionRecord, SpendTotals, Store, StoreError, StoredRule,
+                SubtreeSpend, Token, TokenHash, Topic, Tree, UnixMillis, Waiting, Wake,
             };
             use $crate::tables::store::Engine;
             use $crate::tables::{
                 approvals, arbor, audit, budget, chats, consumers, events, parking, rules, runs,
-                servers, sessions, tokens, upkeep,
+                search, servers, sessions, tokens, upkeep,
             };
 
             #[async_trait::async_trait]
@@ -389,6 +391,18 @@ macro_rules! store {
 
                 async fn backup_to(&self, path: &Path) -> Result<(), StoreError> {
                     Engine::backup_to(self, path).await
+                }
+
+                async fn search(
+                    &self,
+                    filter: SearchFilter,
+                    page: PageRequest,
+                ) -> Result<SearchPage, StoreError> {
+                    $read!(self, conn => search::search(conn, &filter, page))
+                }
+
+                async fn index_step(&self) -> Result<Indexed, StoreError> {
+                    Engine::index_step(self).await
                 }
 
                 async fn prune(

@@ -1,9 +1,10 @@
 //! Upkeep in SQL: counting, checking, pruning.
 
 use super::keys::EventKey;
+use super::search;
 use super::sql::{Row, Sql, params};
 use crate::contract::limits::{MAX_FAULTS, PRUNE_EVENTS};
-use crate::contract::{Counts, Prompts, Pruned, StoreError, UnixMillis};
+use crate::contract::{Counts, Prompts, Pruned, SearchKind, StoreError, UnixMillis};
 
 async fn number(conn: &impl Sql, sql: &str) -> Result<u64, StoreError> {
     Ok(conn.one(sql, &[], |row| row.get(0)).await?.unwrap_or(0))
@@ -144,6 +145,7 @@ pub(crate) async fn prune_step<C: Sql>(
         pruned.events = changed;
         if changed < PRUNE_EVENTS {
             conn.run("UPDATE chat_streams SET pruned = TRUE WHERE id = ?1", params![chat]).await?;
+            search::forget_events(conn, chat).await?;
             pruned.chats = 1;
         }
     }
@@ -157,6 +159,7 @@ pub(crate) async fn prune_step<C: Sql>(
                 params![before, PRUNE_EVENTS],
             )
             .await?;
+        search::forget_prompts(conn, before, PRUNE_EVENTS).await?;
         conn.run(
             "DELETE FROM chat_images WHERE chat IN (SELECT c.id FROM chat_streams c
                  WHERE c.status <> 0 AND c.ended_at < ?1
@@ -165,6 +168,14 @@ pub(crate) async fn prune_step<C: Sql>(
         )
         .await?;
     }
+    // Entries of search that were written while their chat was deleted or pruned elsewhere.
+    conn.run(
+        "DELETE FROM search_entries WHERE id IN (SELECT w.id FROM search_entries w
+             LEFT JOIN chat_streams c ON c.id = w.event >> 32
+             WHERE c.id IS NULL OR c.pruned AND w.kind <> ?1 LIMIT ?2)",
+        params![SearchKind::Prompt, PRUNE_EVENTS],
+    )
+    .await?;
     conn.run("DELETE FROM servers WHERE state <> 0 AND heartbeat_at < ?1", params![before]).await?;
     // The feed's index of sessions that are gone.
     conn.run(

@@ -15,6 +15,7 @@ mod fixture;
 mod ledger;
 mod parking;
 mod runs;
+mod search;
 mod servers;
 mod sessions;
 mod upkeep;
@@ -167,6 +168,15 @@ suite! {
         a_takeover_leaves_agents_parked_whose_transcript_is_here,
         an_agent_that_was_being_woken_is_parked_again_by_another_server,
         a_server_leaves_only_when_nothing_is_open,
+    }
+    search {
+        words_and_phrases_are_found_newest_first,
+        prompts_calls_results_and_decisions_are_found_by_kind_tool_and_time,
+        only_the_sessions_that_are_asked_for_are_searched,
+        pages_go_on_where_the_last_one_ended,
+        queries_with_quotes_and_operators_are_safe,
+        what_is_deleted_or_pruned_is_found_no_more,
+        old_events_are_indexed_in_bounded_steps,
     }
     upkeep {
         a_list_is_written_whole_or_not_at_all,

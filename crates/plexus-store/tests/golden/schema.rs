@@ -9,6 +9,10 @@ use rusqlite::Connection;
 
 use crate::{database, releases, with_cluster};
 
+/// The table of the full-text index, which has nothing in common between the engines, and the
+/// tables that SQLite keeps it in.
+const WORDS: &str = "search_words";
+
 /// Tables that only PostgreSQL needs: the schema version, and the open handles.
 const POSTGRES_ONLY: [&str; 2] = ["schema_version", "writers"];
 
@@ -128,7 +132,7 @@ fn of_postgres(
     });
     let only = |fact: &String| {
         let mut words = fact.split(' ').skip(1);
-        words.next().is_some_and(|table| POSTGRES_ONLY.contains(&table))
+        words.next().is_some_and(|table| POSTGRES_ONLY.contains(&table)) || fact.contains(WORDS)
     };
     Ok(facts.filter(|fact| !only(fact)).collect())
 }
@@ -163,7 +167,7 @@ fn of_sqlite(path: &Path) -> anyhow::Result<BTreeSet<String>> {
         Some(index) => index_words(index),
         None => line,
     });
-    Ok(facts.collect())
+    Ok(facts.filter(|fact| !fact.contains(WORDS)).collect())
 }
 
 /// Returns an index's definition without the parts that only one engine writes: its schema, its

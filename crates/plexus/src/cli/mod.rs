@@ -6,8 +6,10 @@
 //! - [`mod@run`]: `run` and `attach`, the main job for a person.
 //! - [`find`]: sessions and approvals as a person names them.
 //! - [`asked`]: questions of an agent to its user.
-//! - [`sessions`], [`logs`], [`approvals`], [`preview`], [`manage`]: what there is, what happened,
-//!   what waits, what it would change, and the server itself.
+//! - [`sessions`], [`logs`], [`search`], [`changes`]: what there is, what happened, what was said
+//!   and done, and what changed.
+//! - [`approvals`], [`preview`], [`manage`]: what waits, what it would change, and the server
+//!   itself.
 //! - [`confine`]: runs any program inside a wall.
 //! - [`doctor`], [`demo`], [`manual`], [`complete`], [`hints`]: help to get going.
 //! - [`render`], [`screen`], [`sanitize`]: tool calls as a person reads them, colours and widths,
@@ -16,6 +18,7 @@
 mod approvals;
 pub mod args;
 mod asked;
+mod changes;
 mod complete;
 pub mod confine;
 mod demo;
@@ -31,6 +34,7 @@ mod render;
 pub(crate) mod run;
 pub mod sanitize;
 pub(crate) mod screen;
+mod search;
 pub(crate) mod server;
 mod sessions;
 
@@ -95,6 +99,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Attach(attach) => run::attach(global, &attach).await,
         Command::Ps(form) => sessions::ps(global, form.json).await,
         Command::Logs(logs) => logs::logs(global, &logs).await,
+        Command::Changes(changes) => changes::changes(global, &changes).await,
+        Command::Search(search) => search::search(global, &search).await,
         Command::Pending { session, json } => {
             approvals::pending(global, session.as_deref(), json.json).await
         }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use plexus_client::Client;
-use plexus_client::wire::{Approval, PathChange, PreviewParams, Previewed, Said};
+use plexus_client::wire::{Approval, PathChange, PreviewParams, Previewed, PreviewedChange, Said};
 
 use super::args::Global;
 use super::render::{self, Extent};
@@ -41,21 +41,7 @@ pub(super) async fn tried(client: &Client, approval: &Approval, screen: Screen) 
 
 /// Shows what a dry run changed and said.
 pub(crate) fn lines(previewed: &Previewed, extent: Extent, screen: Screen) -> Vec<String> {
-    let mut lines = Vec::new();
-    for change in &previewed.changes {
-        let (sign, tone) = match change.change {
-            Said::Known(PathChange::Added) => ('A', Tone::Good),
-            Said::Known(PathChange::Modified) => ('M', Tone::Warn),
-            Said::Known(PathChange::Removed) => ('D', Tone::Bad),
-            Said::Unknown(_) => ('?', Tone::Warn),
-        };
-        let why = change.why.as_deref().map(|why| format!(" ({})", sanitize::one_line(why)));
-        let path = format!("{sign} {}", sanitize::one_line(&change.path));
-        let why = screen.paint(Tone::Faint, &why.unwrap_or_default());
-        lines.push(format!("{}{why}", screen.paint(tone, &path)));
-        let diff = render::unified(change.diff.as_deref().unwrap_or_default(), extent, screen);
-        lines.extend(diff.into_iter().map(|line| format!("  {line}")));
-    }
+    let mut lines = changed(&previewed.changes, extent, screen);
     for (name, text) in [("output", &previewed.stdout), ("errors", &previewed.stderr)] {
         if !text.is_empty() {
             lines.push(screen.paint(Tone::Faint, &format!("{name}:")));
@@ -70,5 +56,25 @@ pub(crate) fn lines(previewed: &Previewed, extent: Extent, screen: Screen) -> Ve
     let more = if previewed.cut { ", and more that are not listed" } else { "" };
     lines.push(format!("{} changes{more}, {end}", previewed.changes.len()));
     lines.push(screen.paint(Tone::Faint, &sanitize::one_line(&previewed.note)));
+    lines
+}
+
+/// Shows changed paths with their differences.
+pub(super) fn changed(changes: &[PreviewedChange], extent: Extent, screen: Screen) -> Vec<String> {
+    let mut lines = Vec::new();
+    for change in changes {
+        let (sign, tone) = match change.change {
+            Said::Known(PathChange::Added) => ('A', Tone::Good),
+            Said::Known(PathChange::Modified) => ('M', Tone::Warn),
+            Said::Known(PathChange::Removed) => ('D', Tone::Bad),
+            Said::Unknown(_) => ('?', Tone::Warn),
+        };
+        let why = change.why.as_deref().map(|why| format!(" ({})", sanitize::one_line(why)));
+        let path = format!("{sign} {}", sanitize::one_line(&change.path));
+        let why = screen.paint(Tone::Faint, &why.unwrap_or_default());
+        lines.push(format!("{}{why}", screen.paint(tone, &path)));
+        let diff = render::unified(change.diff.as_deref().unwrap_or_default(), extent, screen);
+        lines.extend(diff.into_iter().map(|line| format!("  {line}")));
+    }
     lines
 }

@@ -7,6 +7,7 @@
 
 mod acp;
 mod answers;
+mod changes;
 mod commands;
 mod conversation;
 mod doctor;
@@ -18,6 +19,7 @@ mod piped;
 mod place;
 #[path = "../support/pty.rs"]
 mod pty;
+mod search;
 mod serve;
 mod shell;
 #[cfg(feature = "otel")]

@@ -11,7 +11,7 @@ use crate::tables::codes::owner;
 use crate::tables::keys::EventKey;
 use crate::tables::sql::{Sql, params};
 use crate::tables::tx::Tx;
-use crate::tables::{arbor, budget};
+use crate::tables::{arbor, budget, search};
 
 pub(in crate::tables) async fn create(
     tx: &mut Tx<'_, impl Sql>,
@@ -199,6 +199,10 @@ async fn delete_one(tx: &mut Tx<'_, impl Sql>, row: i64, id: SessionId) -> Resul
     .await?;
     conn.run("DELETE FROM tokens WHERE session = ?1 OR run_session = ?1", params![id]).await?;
     conn.run("UPDATE sessions SET deleted_at = ?2 WHERE id = ?1", params![row, tx.now]).await?;
+    let chats = "SELECT id FROM chat_streams WHERE session = ?1";
+    for chat in conn.all(chats, params![row], |row| row.get::<i64>(0)).await? {
+        search::forget_chat(conn, chat).await?;
+    }
     let tree: Option<i64> =
         conn.one("SELECT tree FROM sessions WHERE id = ?1", params![row], |row| row.get(0)).await?;
     let Some(tree) = tree else { return Ok(()) };

@@ -76,6 +76,13 @@ pub enum Command {
     Ps(Json),
     /// Show what happened in a session.
     Logs(Logs),
+    /// Show what changed in a session's directory since the session began.
+    Changes(crate::cli::changes::Changes),
+    /// Find what was asked, said and done, in all sessions.
+    ///
+    /// All words must occur. '"Words in quotes"' stand together, and word* is the beginning of a
+    /// word. Without words it lists what there is, newest first.
+    Search(crate::cli::search::Search),
     /// List what waits for an answer, or show all of one.
     Pending {
         /// Only of this session, or only this approval and all of it.

@@ -1,0 +1,93 @@
+//! What the tools of an agent recorded of its edits, where no repository tells what changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plexus_core::SessionId;
+use plexus_store::{Cursor, ReadLimit, Store, StoreError};
+use plexus_wire::{ChatEvent, FileChange, FileEdit, PathChange, PreviewedChange, ToolTarget};
+use serde_json::Value;
+
+use super::diff::{MAX_DIFF, alone};
+use super::{Changed, MAX_FILES, bound};
+use crate::session::SessionConfig;
+use crate::tools::ToolReader;
+
+/// How many pages of events are read. The edits of a longer history are told in part.
+const MAX_PAGES: usize = 50;
+
+/// An edit that was asked for, by its call.
+struct Asked {
+    call: String,
+    changes: Vec<FileChange>,
+    input: Value,
+}
+
+/// Collects the edits of a session that its agent was told had worked.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn of_session(
+    store: &dyn Store,
+    tools: &ToolReader,
+    session: SessionId,
+    config: &SessionConfig,
+) -> Result<Changed, StoreError> {
+    let (mut asked, mut done) = (Vec::new(), BTreeSet::new());
+    let mut at = Cursor { session, chat: 0, next: 0 };
+    let mut cut = true;
+    for _ in 0..MAX_PAGES {
+        let page = store.read_from(at, ReadLimit::events(1_000)).await?;
+        for event in page.events {
+            match serde_json::from_str(event.body.as_str()) {
+                Ok(ChatEvent::ToolUse { tool_name, tool_use_id, input }) => {
+                    let input = input.to_value();
+                    let target = tools.read(config, &tool_name, &input).target;
+                    if let ToolTarget::Write { changes } = target {
+                        asked.push(Asked { call: tool_use_id, changes, input });
+                    }
+                }
+                Ok(ChatEvent::ToolResult { tool_use_id, is_error: false, .. }) => {
+                    done.insert(tool_use_id);
+                }
+                _ => {}
+            }
+        }
+        at = page.next;
+        if !page.has_more {
+            cut = false;
+            break;
+        }
+    }
+    let mut files: BTreeMap<String, Option<String>> = BTreeMap::new();
+    for edit in asked.iter().filter(|edit| done.contains(&edit.call)) {
+        for change in &edit.changes {
+            let path = change.path.strip_prefix(&*config.working_dir.to_string_lossy());
+            let path = path.map_or(change.path.as_str(), |path| path.trim_start_matches('/'));
+            let so_far = files.entry(path.to_owned()).or_insert_with(|| Some(String::new()));
+            match (so_far.as_mut(), told(change, &edit.input)) {
+                (Some(so_far), Some(more)) => so_far.push_str(&more),
+                _ => *so_far = None,
+            }
+        }
+    }
+    let cut = cut || files.len() > MAX_FILES;
+    let shown = |(path, diff): (String, Option<String>)| {
+        let diff = diff.filter(|diff| diff.len() <= MAX_DIFF);
+        let why = diff.is_none().then(|| "its edits do not tell all of it".to_owned());
+        PreviewedChange { path, change: PathChange::Modified.into(), diff, why }
+    };
+    let mut changes: Vec<_> = files.into_iter().take(MAX_FILES).map(shown).collect();
+    bound(&mut changes);
+    Ok(Changed { changes, cut })
+}
+
+/// Writes one edit as a difference, as far as its input tells.
+fn told(change: &FileChange, input: &Value) -> Option<String> {
+    let text = |pointer: &str| input.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+    match &change.edit {
+        FileEdit::Whole { after } | FileEdit::Part { after, .. } => Some(alone("", &text(after)?)),
+        FileEdit::Replace { before, after, .. } => Some(alone(&text(before)?, &text(after)?)),
+        FileEdit::Diff { diff } => text(diff),
+        FileEdit::Delete {} | FileEdit::Unknown {} => None,
+    }
+}

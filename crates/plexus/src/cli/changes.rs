@@ -1,0 +1,57 @@
+//! `plexus changes`: what changed in a session's directory since the session began.
+
+use anyhow::Result;
+use plexus_client::wire::{ChangesFound, ChangesSource, SessionRef};
+
+use super::args::Global;
+use super::find::session as find_session;
+use super::preview::changed;
+use super::render::Extent;
+use super::screen::{self, Screen, Tone};
+use super::server::{self, failed};
+use super::{exit, sanitize};
+
+/// `plexus changes`.
+#[derive(clap::Args, Debug)]
+pub struct Changes {
+    /// The session.
+    #[arg(value_name = "NAME|ID")]
+    pub session: String,
+    /// Only the paths, without their differences.
+    #[arg(long)]
+    pub names: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+pub(super) async fn changes(global: &Global, arguments: &Changes) -> Result<u8> {
+    let client = server::find(&global.data_dir()?).await?;
+    let session = find_session(&client, &arguments.session).await.map_err(failed)?;
+    let mut found = client.agents().changes(&SessionRef::id(session.id)).await.map_err(failed)?;
+    if arguments.names {
+        found.changes.iter_mut().for_each(|change| change.diff = None);
+    }
+    if arguments.json {
+        screen::line(&serde_json::to_string_pretty(&found)?)?;
+    } else {
+        let shown = lines(&found, Screen::stdout());
+        shown.iter().try_for_each(|line| screen::line(line))?;
+    }
+    Ok(exit::OK)
+}
+
+fn lines(found: &ChangesFound, screen: Screen) -> Vec<String> {
+    let mut lines = changed(&found.changes, Extent::Whole, screen);
+    let more = if found.cut { ", and more that are not listed" } else { "" };
+    let how = match found.source.known() {
+        Some(ChangesSource::Git) => "files differ from the beginning of the session",
+        _ => "files were edited by the tools of the agent",
+    };
+    lines.push(format!("{} {how}{more}", found.changes.len()));
+    lines.extend(
+        found.note.as_deref().map(|note| screen.paint(Tone::Faint, &sanitize::one_line(note))),
+    );
+    lines
+}
