@@ -41,6 +41,30 @@ impl AllowedHosts {
         Self { hosts }
     }
 
+    /// Allows what `other` allows too.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.hosts.extend(other.hosts);
+        self
+    }
+
+    /// Also allows the host of `url`, as a browser that opens that address names it: without the
+    /// port where that is the scheme's own.
+    #[must_use]
+    pub fn with_url(mut self, url: &str) -> Self {
+        let Some((scheme, rest)) = url.split_once("://") else { return self };
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();
+        let own_port = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
+        if host.is_empty() {
+            return self;
+        }
+        if let Some(bare) = host.strip_suffix(own_port) {
+            self.hosts.insert(bare.to_owned());
+        }
+        self.hosts.insert(host);
+        self
+    }
+
     fn admits_host(&self, host: &str) -> bool {
         self.hosts.contains(&host.to_ascii_lowercase())
     }
@@ -236,7 +260,18 @@ mod tests {
         ] {
             assert!(!hosts.admits_host(host), "{host}");
         }
-        for origin in ["http://localhost:4445", "https://proxy.example:443"] {
+        let hosts = hosts
+            .with_url("https://Phone.example/plexus/")
+            .with_url("https://other.example:443")
+            .with_url("https://192.168.1.7:4446")
+            .with_url("nonsense");
+        for host in ["phone.example", "other.example", "other.example:443", "192.168.1.7:4446"] {
+            assert!(hosts.admits_host(host), "{host}");
+        }
+        assert!(!hosts.admits_host("phone.example:4445") && !hosts.admits_host(""));
+        for origin in
+            ["http://localhost:4445", "https://proxy.example:443", "https://phone.example"]
+        {
             assert!(hosts.admits_origin(origin), "{origin}");
         }
         for origin in [

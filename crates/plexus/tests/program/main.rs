@@ -20,3 +20,4 @@ mod serve;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod terminal;
+mod tls;
