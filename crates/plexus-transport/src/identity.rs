@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use plexus_core::{Authenticator, CallError, Caller, ErrorKind, SecretToken};
+use tokio::sync::watch;
 
 use crate::connections::Connection;
 use crate::doors::Doors;
@@ -130,6 +131,8 @@ pub(crate) async fn require_token(
             .with_hint("send `Authorization: Bearer …`; `plexus token` prints the operator's");
         return refuse(StatusCode::UNAUTHORIZED, &error);
     };
+    // Subscribed before the token is read: a revocation in between is then seen by what it opens.
+    let revocations = doors.auth.revocations();
     match doors.auth.authenticate(&token).await {
         Ok(caller) => {
             if let Some(connection) = request.extensions().get::<Arc<Connection>>()
@@ -138,7 +141,7 @@ pub(crate) async fn require_token(
                 return refuse_and_close(&error);
             }
             request.extensions_mut().insert(caller);
-            request.extensions_mut().insert(Presented { token, caller });
+            request.extensions_mut().insert(Presented { token, caller, revocations });
             next.run(request).await
         }
         Err(error) if error.kind == ErrorKind::Unauthorized => {
@@ -154,6 +157,8 @@ pub(crate) async fn require_token(
 pub(crate) struct Presented {
     token: SecretToken,
     caller: Caller,
+    /// Changes when tokens were revoked after this one was read.
+    revocations: watch::Receiver<u64>,
 }
 
 impl Presented {
@@ -181,17 +186,26 @@ impl Presented {
 
     /// Resolves when the token is revoked or the server stops: long-lived streams end then.
     pub(crate) async fn over(self, doors: Doors) {
-        let revoked = async {
-            loop {
-                tokio::time::sleep(doors.limits.token_check).await;
-                if self.is_revoked(&*doors.auth).await {
-                    return;
-                }
-            }
-        };
         tokio::select! {
-            () = revoked => tracing::debug!("a stream ends with its token"),
+            () = self.revoked(&doors) => tracing::debug!("a stream ends with its token"),
             () = doors.closing.cancelled() => {}
+        }
+    }
+
+    /// Resolves when the token is revoked: at once when this server revokes it, and within
+    /// `token_check` when another one does.
+    pub(crate) async fn revoked(&self, doors: &Doors) {
+        let (mut revocations, every) = (self.revocations.clone(), doors.limits.token_check);
+        let mut look = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = look.tick() => {}
+                Ok(()) = revocations.changed() => {}
+            }
+            if self.is_revoked(&*doors.auth).await {
+                return;
+            }
         }
     }
 }

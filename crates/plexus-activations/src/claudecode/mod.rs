@@ -279,10 +279,12 @@ impl Activation for ClaudeCode {
                     .serves::<wire::CursorDelete, _, _>("Forgets a named reader.", ends, with!(cursor_delete))
             }};
         }
+        // What a phone reads. It steers nothing, and moves no position that the server keeps.
+        let for_devices = ["follow", "wait", "get", "list", "streams", "render_context"];
         let table = match self.namespace {
             Namespace::Agents => {
                 use plexus_wire::method::agents::Kinds;
-                sessions!(agents).serves::<Kinds, _, _>(
+                sessions!(agents).for_devices(&for_devices).serves::<Kinds, _, _>(
                     "Lists the agents that this server knows: \
                     the name that create takes, whether its program is installed, and what it can \
                     do.",
@@ -290,7 +292,7 @@ impl Activation for ClaudeCode {
                     with!(kinds),
                 )
             }
-            Namespace::ClaudeCode => sessions!(claudecode),
+            Namespace::ClaudeCode => sessions!(claudecode).for_devices(&for_devices),
             Namespace::Codex | Namespace::Acp => MethodTable::new(self.namespace.name()),
             Namespace::Cone => {
                 use plexus_wire::method::cone as wire;

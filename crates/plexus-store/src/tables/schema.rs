@@ -61,6 +61,7 @@ const STEPS: &[Step] = &[
         sqlite: Some(5),
         postgres: Some(3),
     },
+    Step { sql: include_str!("migrations/0009_devices.sql"), sqlite: Some(6), postgres: Some(4) },
 ];
 
 impl Dialect {

@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use plexus_core::{ApprovalId, EventId, NodeId, RuleId, ServerId, SessionId, TreeId};
+use plexus_core::{ApprovalId, DeviceId, EventId, NodeId, RuleId, ServerId, SessionId, TreeId};
 use uuid::Uuid;
 
 use crate::contract::{JsonText, NewEvent, Owner, StoreError, TokenHash, UnixMillis};
@@ -274,4 +274,4 @@ macro_rules! ids {
     )* };
 }
 
-ids! { ApprovalId, EventId, NodeId, RuleId, ServerId, SessionId, TreeId }
+ids! { ApprovalId, DeviceId, EventId, NodeId, RuleId, ServerId, SessionId, TreeId }

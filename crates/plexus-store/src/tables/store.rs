@@ -61,11 +61,11 @@ macro_rules! store {
             use std::path::Path;
 
             use plexus_core::{
-                ApprovalId, EventId, LatencyReading, NodeId, RuleId, SessionId, TreeId,
+                ApprovalId, DeviceId, EventId, LatencyReading, NodeId, RuleId, SessionId, TreeId,
             };
             use $crate::contract::{
                 ApprovalFilter, ApprovalRecord, Change, ChangedSessions, Chat, Committed, Consumer,
-                Counts, Cursor, Due, Event, EventPage, FeedPage, Lease, Node, NumberedLine,
+                Counts, Cursor, Device, Due, Event, EventPage, FeedPage, Lease, Node, NumberedLine,
                 OutboxDue, OutlineEntry, Page, PageRequest, Priority, PromptImage, Prompts, Pruned,
                 ReadLimit, RunKey, RunRecord, Server, SessionFilter, SessionRecord, SpendTotals,
                 Store, StoreError, StoredRule, Token, TokenHash, Topic, Tree, UnixMillis, Waiting,
@@ -73,8 +73,8 @@ macro_rules! store {
             };
             use $crate::tables::store::Engine;
             use $crate::tables::{
-                approvals, arbor, audit, budget, chats, consumers, events, rules, runs, servers,
-                sessions, tokens, upkeep,
+                approvals, arbor, audit, budget, chats, consumers, devices, events, rules, runs,
+                servers, sessions, tokens, upkeep,
             };
 
             #[async_trait::async_trait]
@@ -279,6 +279,14 @@ macro_rules! store {
 
                 async fn token(&self, hash: TokenHash) -> Result<Option<Token>, StoreError> {
                     $read!(self, conn => tokens::get(conn, hash))
+                }
+
+                async fn device(&self, id: DeviceId) -> Result<Device, StoreError> {
+                    $read!(self, conn => devices::get(conn, id))
+                }
+
+                async fn devices(&self) -> Result<Vec<Device>, StoreError> {
+                    $read!(self, conn => devices::list(conn))
                 }
 
                 async fn spend(&self, session: SessionId) -> Result<SpendTotals, StoreError> {

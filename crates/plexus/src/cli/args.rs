@@ -171,6 +171,17 @@ pub enum Command {
     },
     /// List parents outside that have a token of their own, or take their tokens back.
     Parents(Parents),
+    /// Give a phone a token that may read and decide: prints a QR code and a link that work once.
+    Pair {
+        /// What to call it [default: phone, or phone-2 and so on].
+        #[arg(long)]
+        name: Option<String>,
+        /// How it is printed.
+        #[command(flatten)]
+        json: Json,
+    },
+    /// List the phones that may read and decide, or take one back.
+    Devices(Devices),
     /// Print the operator's token.
     Token,
     /// Look for what usually goes wrong, and say the next step.
@@ -443,6 +454,27 @@ pub enum Editor {
     Jetbrains,
     /// Neovim with avante.nvim.
     Neovim,
+}
+
+/// `plexus devices`.
+#[derive(Args, Debug)]
+pub struct Devices {
+    /// What to do; without it they are listed.
+    #[command(subcommand)]
+    pub command: Option<DevicesCommand>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What to do with devices.
+#[derive(Subcommand, Debug)]
+pub enum DevicesCommand {
+    /// End the token of a device, and cut what it has open at once.
+    Revoke {
+        /// Its name.
+        name: String,
+    },
 }
 
 /// `plexus parents`.

@@ -8,6 +8,7 @@
 mod acp;
 mod answers;
 mod commands;
+mod devices;
 mod doctor;
 mod logs;
 mod mcp;

@@ -119,6 +119,7 @@ async fn every_door_works_over_tls_and_commands_still_find_the_server() {
     assert!(!String::from_utf8_lossy(&answer).contains("HTTP/1.1"), "{answer:?}");
 
     assert!(server.url.starts_with("http://127.0.0.1:"), "commands use the plain listener");
+    assert!(place.works(&["pair"]).contains(&fingerprint));
     let doctor = String::from_utf8(place.plexus(&["doctor"]).stdout).unwrap();
     assert!(doctor.contains(&fingerprint), "{doctor}");
 }
