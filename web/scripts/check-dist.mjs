@@ -16,6 +16,7 @@ async function contents(folder) {
 
 try {
   await build({ root, logLevel: "error", build: { outDir: fresh, emptyOutDir: true } });
+  await build({ root, logLevel: "error", configFile: join(root, "vite.phone.config.ts"), build: { outDir: fresh, emptyOutDir: false } });
   const [built, committed] = [await contents(fresh), await contents(join(root, "dist"))];
   const names = [...new Set([...built.keys(), ...committed.keys()])].sort();
   const different = names.filter((name) => !built.get(name)?.equals(committed.get(name) ?? Buffer.alloc(0)));

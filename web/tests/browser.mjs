@@ -16,9 +16,9 @@ export async function launch() {
 
 /**
  * A new page that is signed in by token, at `route` (such as "/queue"). `check()` tells what went wrong on it. With `beside`,
- * another opened page, it is a tab of the same browser window.
+ * another opened page, it is a tab of the same browser window. `address` is another page of the server than the dashboard.
  */
-export async function openPage(browser, { url, token, route = "/queue", beside, ...contextOptions }) {
+export async function openPage(browser, { url, token, route = "/queue", address = `${url}/#${route}`, beside, ...contextOptions }) {
   const context = beside?.context ?? (await browser.newContext({ viewport: { width: 1280, height: 800 }, ...contextOptions }));
   const page = await context.newPage();
   page.setDefaultTimeout(60_000);
@@ -33,7 +33,7 @@ export async function openPage(browser, { url, token, route = "/queue", beside, 
   });
   await page.addInitScript(() => document.addEventListener("securitypolicyviolation", (event) => console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`)));
   if (token) await page.addInitScript((value) => sessionStorage.getItem("signed-out") ?? sessionStorage.setItem("plexus.token", value), token);
-  await page.goto(`${url}/#${route}`);
+  await page.goto(address);
   return {
     page,
     context,

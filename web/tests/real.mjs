@@ -6,12 +6,12 @@ import { readFile, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { until } from "./browser.mjs";
 
-export async function serveReal(binary, dataDir, port = 0) {
+export async function serveReal(binary, dataDir, port = 0, more = []) {
   const program = resolve(binary);
   const agent = process.env["PLEXUS_SIM_BIN"] ?? join(dirname(program), "plexus-sim");
   // The file of the server before would be taken for this one's.
   await rm(join(dataDir, "server.json"), { force: true });
-  const child = spawn(program, ["serve", "--data-dir", dataDir, "--listen", `127.0.0.1:${port}`, "--claude-bin", agent], { stdio: ["ignore", "ignore", "pipe"] });
+  const child = spawn(program, ["serve", "--data-dir", dataDir, "--listen", `127.0.0.1:${port}`, "--claude-bin", agent, ...more], { stdio: ["ignore", "ignore", "pipe"] });
   let errors = "";
   child.stderr.on("data", (chunk) => (errors = (errors + chunk).slice(-4_000)));
   const announced = await until(`the server to announce itself`, async () => {

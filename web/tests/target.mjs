@@ -15,6 +15,8 @@ import { serveReal } from "./real.mjs";
 const { PLEXUS_BIN, PLEXUS_URL, PLEXUS_TOKEN } = process.env;
 /** For tests that look inside the server. `only` counts where `node --test` is asked for `--test-only`. */
 export const standInOnly = PLEXUS_BIN || PLEXUS_URL ? { skip: "needs the stand-in server" } : { only: true };
+/** For what the stand-in does not play. */
+export const realOnly = PLEXUS_BIN ? {} : { skip: "needs a real server: PLEXUS_BIN" };
 /** For tests that take the server away. */
 export const ownServerOnly = PLEXUS_URL && !PLEXUS_BIN ? { skip: "needs a server of its own" } : {};
 

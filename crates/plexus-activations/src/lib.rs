@@ -4,14 +4,15 @@
 //! In reading order:
 //! - [`claudecode`]: sessions, chats, events, as `agents` and as `claudecode`.
 //! - [`loopback`]: permission requests and what decides them.
-//! - [`arbor`], [`health`], [`parents`]: trees for everybody, the server's state, and identities
-//!   for parents outside.
+//! - [`arbor`], [`health`], [`parents`], `devices`: trees for everybody, the server's state, and
+//!   identities for parents outside and for phones.
 //! - [`handler`]: a method becomes a line of a method table.
 //! - [`activations`]: registers them, for whoever wires a server.
 
 mod activations;
 pub mod arbor;
 pub mod claudecode;
+mod devices;
 mod handler;
 pub mod health;
 pub mod loopback;

@@ -1,6 +1,6 @@
 //! `identity`: who calls from outside. A parent outside Plexus gets an identity of its own, which
 //! owns what it creates and nothing else; the operator lists identities and takes their tokens
-//! back. The operator's browser gets a one-time code.
+//! back. The operator's browser gets a one-time code, and so does a device (`devices`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,18 +20,20 @@ use plexus_store::{
 };
 use plexus_wire::method::identity as wire;
 use plexus_wire::{
-    Confine, NoParams, Parent, ParentIdentity, ParentList, ParentParams, ParentsParams,
-    ProjectSettings, RevokeParams, Revoked, SignInCode, Supervise,
+    Confine, NoParams, PairParams, Parent, ParentIdentity, ParentList, ParentParams, ParentsParams,
+    ProjectSettings, RevokeParams, Revoked, SignInCode, Supervise, UnpairParams,
 };
 use serde_json::json;
 
 use crate::claudecode::page;
+use crate::devices::Devices;
 
 /// Identities for those outside.
 pub struct Parents {
     store: Arc<dyn Store>,
     settings: Arc<Settings>,
     identity: Arc<Identity>,
+    devices: Devices,
 }
 
 impl Parents {
@@ -40,6 +42,7 @@ impl Parents {
             store: Arc::clone(&engine.store),
             settings: Arc::clone(&engine.settings),
             identity: Arc::clone(&engine.identity),
+            devices: Devices::new(engine),
         })
     }
 
@@ -78,6 +81,7 @@ impl Parents {
         };
         let revoke = Change::RevokeTokens(RevokeTokens::Session(session));
         let committed = self.store.commit(vec![revoke], Priority::Urgent).await?;
+        self.identity.tokens_revoked();
         match committed.outcomes.first() {
             Some(Outcome::Count(tokens)) => Ok(Revoked { session_id: session, tokens: *tokens }),
             _ => Err(CallError::internal("revoke tokens: the store did not say how many")),
@@ -143,12 +147,15 @@ impl Activation for Parents {
         ActivationInfo {
             namespace: "identity",
             version: (1, 0, 0),
-            description: "Identities for parents outside, and sign-in codes for the dashboard.",
+            description: "Identities for parents outside and for devices, and sign-in codes for the \
+                dashboard.",
         }
     }
 
     fn methods(self: Arc<Self>) -> MethodTable {
         let (this, listing, revoking) = (Arc::clone(&self), Arc::clone(&self), Arc::clone(&self));
+        let (pairing, showing, unpairing) =
+            (self.devices.clone(), self.devices.clone(), self.devices.clone());
         MethodTable::new("identity")
             .serves::<wire::Parent, _, _>(
                 "Gives a parent outside Plexus an identity of its own, with a token.",
@@ -189,6 +196,38 @@ impl Activation for Parents {
                     async move {
                         Ok(SignInCode { code: this.identity.code()?.expose().to_owned() })
                     }
+                },
+            )
+            .serves::<wire::Pair, _, _>(
+                "Makes a one-time code and a link with which a device, such as a phone, gets a \
+                 token that may read and decide, and nothing else.",
+                |d| d.audience = Audience::Operator,
+                move |_: Call, params: PairParams| {
+                    let devices = pairing.clone();
+                    async move { devices.pair(params).await }
+                },
+            )
+            .serves::<wire::Devices, _, _>(
+                "Lists the devices that may read and decide, oldest first.",
+                |d| {
+                    d.audience = Audience::Operator;
+                    d.hints.read_only = true;
+                },
+                move |_: Call, _: NoParams| {
+                    let devices = showing.clone();
+                    async move { devices.devices().await }
+                },
+            )
+            .serves::<wire::Unpair, _, _>(
+                "Takes back the token of a device and cuts its open connections at once; what it \
+                 decided stays.",
+                |d| {
+                    d.audience = Audience::Operator;
+                    d.hints.destructive = true;
+                },
+                move |_: Call, params: UnpairParams| {
+                    let devices = unpairing.clone();
+                    async move { devices.unpair(params).await }
                 },
             )
             .short_list(&[])

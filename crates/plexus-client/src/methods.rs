@@ -226,6 +226,12 @@ namespace! {
         revoke(RevokeParams) -> Revoked = Revoke;
         /// Makes a one-time code for the dashboard.
         code() -> SignInCode = Code;
+        /// Makes a one-time code with which a device gets a token to read and decide.
+        pair(PairParams) -> Pairing = Pair;
+        /// Lists the devices that may read and decide.
+        devices() -> DeviceList = Devices;
+        /// Takes back the token of a device, and cuts its connections.
+        unpair(UnpairParams) -> Unpaired = Unpair;
     }
 }
 

@@ -12,7 +12,8 @@ pub enum Audience {
     Parents,
     /// The CLI process of a session only.
     Child,
-    /// Everybody with a token.
+    /// Everybody with a token but devices, for which
+    /// [`devices`](crate::MethodDescriptor::devices) speaks.
     Everyone,
 }
 
@@ -21,13 +22,15 @@ impl Audience {
     #[must_use]
     pub fn admits(self, caller: &Caller) -> bool {
         match (self, caller) {
-            (Self::Everyone, _) => true,
+            (Self::Everyone, Caller::Operator | Caller::Session(_) | Caller::Child(_)) => true,
             (Self::Operator | Self::Parents, Caller::Operator) => true,
             (Self::Parents, Caller::Session(_)) => true,
             (Self::Child, Caller::Child(_)) => true,
             (Self::Operator, Caller::Session(_) | Caller::Child(_)) => false,
             (Self::Parents, Caller::Child(_)) => false,
             (Self::Child, Caller::Operator | Caller::Session(_)) => false,
+            // A method says itself that it is for devices too: what nobody thought of is not.
+            (_, Caller::Device(_)) => false,
         }
     }
 }

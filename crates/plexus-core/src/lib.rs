@@ -23,7 +23,7 @@ pub mod method;
 
 pub use activation::{Activation, ActivationInfo, FailureWatcher, HandleKind};
 pub use answer::{Answer, OnGiven};
-pub use auth::{Answers, Authenticator};
+pub use auth::{Answers, Authenticator, SignedIn};
 pub use caller::Audience;
 pub use hub::{Hub, HubContext, RegisterError};
 pub use latency::{Latency, LatencyReading};
@@ -32,6 +32,6 @@ pub use method::{
     ReplyStream, ResourceForm, Resume, Shape, StreamItem, WireForm,
 };
 pub use plexus_wire::{
-    ApprovalId, CallError, Caller, ErrorKind, EventId, Handle, HandleParseError, NodeId, Origin,
-    PluginId, RuleId, SecretToken, ServerId, SessionId, TreeId, private_keys, schema,
+    ApprovalId, CallError, Caller, DeviceId, ErrorKind, EventId, Handle, HandleParseError, NodeId,
+    Origin, PluginId, RuleId, SecretToken, ServerId, SessionId, TreeId, private_keys, schema,
 };

@@ -234,6 +234,8 @@ pub struct MethodDescriptor {
     pub shape: Shape,
     /// Who may call it.
     pub audience: Audience,
+    /// Whether devices of the operator may call it too. They may read and decide, and nothing else.
+    pub devices: bool,
     /// The form of the answer.
     pub wire: WireForm,
     /// Whether a blocked call survives a restart of the server, and how.
@@ -255,6 +257,17 @@ pub struct MethodDescriptor {
 }
 
 impl MethodDescriptor {
+    /// Returns whether `caller` may call it.
+    #[must_use]
+    pub fn admits(&self, caller: &Caller) -> bool {
+        match caller {
+            Caller::Device(_) => self.devices,
+            Caller::Operator | Caller::Session(_) | Caller::Child(_) => {
+                self.audience.admits(caller)
+            }
+        }
+    }
+
     /// Returns the JSON-RPC name: `namespace.name`.
     #[must_use]
     pub fn full_name(&self) -> String {
@@ -312,6 +325,22 @@ impl MethodTable {
         for (name, method) in &mut self.methods {
             if !short.contains(name) {
                 Arc::make_mut(&mut method.descriptor).listing = Listing::Full;
+            }
+        }
+        self
+    }
+
+    /// Lets devices of the operator call these methods. Only what reads or decides belongs here.
+    ///
+    /// # Panics
+    /// In a debug build, when there is no method of such a name.
+    #[must_use]
+    pub fn for_devices(mut self, names: &[&'static str]) -> Self {
+        for name in names {
+            let method = self.methods.get_mut(name);
+            debug_assert!(method.is_some(), "{name} is no method of {}", self.namespace);
+            if let Some(method) = method {
+                Arc::make_mut(&mut method.descriptor).devices = true;
             }
         }
         self
@@ -466,6 +495,7 @@ impl MethodTable {
             result: schema::of_result::<R>(),
             shape,
             audience: Audience::Parents,
+            devices: false,
             wire: WireForm::Ordinary,
             resume: None,
             on_cancel: None,

@@ -87,7 +87,11 @@ impl FailureWatcher for Refusals {
             return;
         }
         tracing::warn!(?caller, method, error = %error.message, "refused");
-        let refused = RefusedAttempt::new(error.kind(), error.message.as_str()).of(*caller, method);
+        let mut refused =
+            RefusedAttempt::new(error.kind(), error.message.as_str()).of(*caller, method);
+        if let Caller::Device(id) = caller {
+            refused.device = self.store.device(*id).await.ok().map(|device| device.name);
+        }
         self.note(caller.session(), refused).await;
     }
 }

@@ -3,8 +3,9 @@
 //! The attack comes first. A child would like to: approve itself; approve a sibling; approve an
 //! ancestor; have a child of its own do what it may not do; hand a child more than it has; learn
 //! what strangers do. Against it stand three questions, and every method asks one of them:
-//! - [`Authority::reach`]: may this caller touch this session at all? The operator everything, a
-//!   session its strict descendants, a child nothing. What is out of reach is answered as if it did
+//! - [`Authority::reach`]: may this caller touch this session at all? The operator and its devices
+//!   everything (what a device may do there is a question of methods), a session its strict
+//!   descendants, a child nothing. What is out of reach is answered as if it did
 //!   not exist.
 //! - [`Authority::may_allow`]: does this session's "yes" count for this call? Only for what its
 //!   creator listed (`may_decide`, `allowed_tools`), and its creator's creator, up to the operator.
@@ -59,7 +60,7 @@ impl Authority {
             Err(error) => Err(error.into()),
         };
         match caller {
-            Caller::Operator => found(self.store.session(id).await),
+            Caller::Operator | Caller::Device(_) => found(self.store.session(id).await),
             Caller::Session(own) => {
                 let session = found(self.store.session(id).await)?;
                 let ancestors = self.store.ancestors(id).await?;

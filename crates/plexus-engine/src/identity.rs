@@ -1,26 +1,22 @@
 //! Tokens: random 256 bits, stored as hashes, compared in constant time, revoked when the run that
 //! they were made for ends.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use plexus_core::auth::TOKEN_PREFIX;
-use plexus_core::{Authenticator, CallError, Caller, SecretToken};
+use plexus_core::{Authenticator, CallError, Caller, DeviceId, SecretToken, SignedIn};
 use plexus_store::{
-    Change, Priority, RevokeTokens, RunKey, Store, StoreError, Token, TokenHash, UnixMillis,
+    AddDevice, AuditLine, Change, Device, JsonText, Priority, RevokeDevice, RevokeTokens, RunKey,
+    Store, StoreError, Token, TokenHash, UnixMillis,
 };
-use plexus_wire::RefusedAttempt;
+use plexus_wire::{DeviceChanged, RefusedAttempt};
 use subtle::ConstantTimeEq;
+use tokio::sync::watch;
 
 use crate::audit::Refusals;
-
-/// How long a dashboard code works.
-const CODE_LIFE: Duration = Duration::from_secs(60);
-
-/// Codes that may wait to be used; more than a person opens.
-const MAX_CODES: usize = 64;
+use crate::codes::{Codes, PAIR_LIFE, Purpose};
 
 /// How long a dashboard stays signed in.
 const DASHBOARD_LIFE: Duration = Duration::from_secs(24 * 3_600);
@@ -33,7 +29,9 @@ pub struct Identity {
     store: Arc<dyn Store>,
     operator: TokenHash,
     refusals: Arc<Refusals>,
-    codes: Mutex<HashMap<[u8; 32], Instant>>,
+    codes: Codes,
+    /// Counts revocations that this server made.
+    revocations: watch::Sender<u64>,
 }
 
 impl Identity {
@@ -44,7 +42,8 @@ impl Identity {
             store,
             operator: TokenHash::of(operator.expose()),
             refusals,
-            codes: Mutex::default(),
+            codes: Codes::default(),
+            revocations: watch::Sender::new(0),
         }
     }
 
@@ -85,9 +84,13 @@ impl Identity {
     ) -> Result<SecretToken, StoreError> {
         let token = Self::draw()?;
         let hash = TokenHash::of(token.expose());
+        let replaces = replaced.is_some();
         let mut changes: Vec<Change> = replaced.map(Change::RevokeTokens).into_iter().collect();
         changes.push(Change::AddToken(Token { hash, caller, run: None, expires_at: None }));
         self.store.commit(changes, Priority::Normal).await?;
+        if replaces {
+            self.tokens_revoked();
+        }
         Ok(token)
     }
 
@@ -125,14 +128,65 @@ impl Identity {
     /// `busy` when too many wait to be used.
     pub fn code(&self) -> Result<SecretToken, CallError> {
         let code = Self::draw()?;
-        let mut codes = self.codes.lock().unwrap_or_else(PoisonError::into_inner);
-        codes.retain(|_, until| *until > Instant::now());
-        if codes.len() >= MAX_CODES {
-            return Err(CallError::busy("make another sign-in code", 1_000));
-        }
-        codes.insert(TokenHash::of(code.expose()).0, Instant::now() + CODE_LIFE);
+        self.codes.add(&code, Purpose::SignIn)?;
         Ok(code)
     }
+
+    /// Makes a one-time code with which a device gets a token; returns also when it ends.
+    ///
+    /// # Errors
+    /// `busy` when too many wait to be used.
+    pub fn pair_code(&self, name: &str) -> Result<(SecretToken, UnixMillis), CallError> {
+        let code = Self::draw()?;
+        let until = UnixMillis::now().plus(PAIR_LIFE);
+        self.codes.add(&code, Purpose::Pair(name.to_owned()))?;
+        Ok((code, until))
+    }
+
+    /// Gives a device of this name a token, which lasts until the device is revoked.
+    async fn pair(&self, name: &str) -> Result<SecretToken, StoreError> {
+        let (token, device, at) = (Self::draw()?, DeviceId::generate(), UnixMillis::now());
+        let hash = TokenHash::of(token.expose());
+        let caller = Caller::Device(device);
+        let changes = vec![
+            Change::AddDevice(AddDevice { id: device, name: name.to_owned(), at }),
+            Change::AddToken(Token { hash, caller, run: None, expires_at: None }),
+            device_line("device.paired", device, name)?,
+        ];
+        self.store.commit(changes, Priority::Normal).await?;
+        tracing::info!(%device, name, "a device was paired");
+        Ok(token)
+    }
+
+    /// Takes back the token of a device. What it has open here ends at once, and elsewhere with the
+    /// next check.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn unpair(&self, device: &Device) -> Result<(), StoreError> {
+        let changes = vec![
+            Change::RevokeDevice(RevokeDevice { id: device.id, at: UnixMillis::now() }),
+            device_line("device.revoked", device.id, &device.name)?,
+        ];
+        self.store.commit(changes, Priority::Urgent).await?;
+        tracing::info!(device = %device.id, name = device.name, "a device was revoked");
+        self.tokens_revoked();
+        Ok(())
+    }
+
+    /// Has everything that was opened with a token look at once whether it still stands.
+    pub fn tokens_revoked(&self) {
+        self.revocations.send_modify(|count| *count += 1);
+    }
+}
+
+fn device_line(kind: &str, device_id: DeviceId, name: &str) -> Result<Change, StoreError> {
+    Ok(Change::AppendAudit(AuditLine {
+        at: UnixMillis::now(),
+        kind: kind.to_owned(),
+        session: None,
+        body: JsonText::of(&DeviceChanged { device_id, device: name.to_owned() })?,
+    }))
 }
 
 #[async_trait]
@@ -163,16 +217,35 @@ impl Authenticator for Identity {
         }
     }
 
-    async fn exchange(&self, code: &SecretToken) -> Result<SecretToken, CallError> {
-        let hash = TokenHash::of(code.expose());
-        let until = self.codes.lock().unwrap_or_else(PoisonError::into_inner).remove(&hash.0);
-        if until.is_none_or(|until| until <= Instant::now()) {
-            return Err(CallError::unauthorized(
-                "sign in with this code: it was used, or a minute has passed",
-            )
-            .with_hint("run `plexus dashboard` again"));
+    fn revocations(&self) -> watch::Receiver<u64> {
+        self.revocations.subscribe()
+    }
+
+    async fn exchange(&self, code: &SecretToken) -> Result<SignedIn, CallError> {
+        let purpose = match self.codes.take(code) {
+            Ok(purpose) => purpose,
+            Err(error) => {
+                let refused = RefusedAttempt {
+                    door: Some("/auth/exchange".to_owned()),
+                    ..RefusedAttempt::new(error.kind(), error.message.as_str())
+                };
+                self.refusals.note(None, refused).await;
+                return Err(error);
+            }
+        };
+        match purpose {
+            Purpose::SignIn => {
+                let expires = UnixMillis::now().plus(DASHBOARD_LIFE);
+                let token = self.mint_until(Caller::Operator, None, Some(expires)).await?;
+                Ok(SignedIn { token, device: None })
+            }
+            Purpose::Pair(name) => match self.pair(&name).await {
+                Ok(token) => Ok(SignedIn { token, device: Some(name) }),
+                Err(error) => {
+                    self.codes.put_back(code);
+                    Err(error.into())
+                }
+            },
         }
-        let expires = UnixMillis::now().plus(DASHBOARD_LIFE);
-        Ok(self.mint_until(Caller::Operator, None, Some(expires)).await?)
     }
 }

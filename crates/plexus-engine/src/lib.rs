@@ -5,8 +5,8 @@
 //! - [`settings`], [`session`]: what the engine is built from, and what a session was created with.
 //! - [`wall`]: the wall around a child, described for the code that builds it.
 //! - [`driver`], [`agents`]: what is particular to one kind of agent, and which ones there are.
-//! - [`identity`], [`authority`], [`audit`]: tokens, who may do what, and the record of refused
-//!   attempts.
+//! - [`identity`], [`codes`], [`authority`], [`audit`]: tokens, one-time codes, who may do what,
+//!   and the record of refused attempts.
 //! - [`mcp`]: this server as an MCP configuration names it.
 //! - [`start`], [`walled`], [`run`], [`supervisor`]: one child from its start to its end, and all
 //!   of them.
@@ -33,6 +33,7 @@ pub mod audit;
 pub mod authority;
 pub mod budget;
 pub mod changes;
+mod codes;
 pub mod deltas;
 pub mod driver;
 pub mod engine;

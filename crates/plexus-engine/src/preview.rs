@@ -96,7 +96,7 @@ impl Previews {
         let free = Arc::clone(&self.places).try_acquire_owned().ok();
         let own = || match caller {
             Caller::Operator => Arc::clone(&self.operators_own).try_acquire_owned().ok(),
-            Caller::Session(_) | Caller::Child(_) => None,
+            Caller::Session(_) | Caller::Child(_) | Caller::Device(_) => None,
         };
         free.or_else(own).ok_or_else(|| {
             CallError::busy("preview the command: as many dry runs run as may", RETRY_MS)

@@ -70,6 +70,19 @@ pub struct Settings {
     /// Who this server is among those that share its store; `None` where it has the store to
     /// itself.
     pub node: Option<NodeSettings>,
+    /// How people elsewhere reach this server.
+    pub reach: Reach,
+}
+
+/// How people elsewhere reach a server.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Reach {
+    /// The address that they open, without a slash at its end; `None` where only this machine
+    /// reaches it.
+    pub url: Option<String>,
+    /// The SHA-256 of the certificate that the server shows there, as browsers write it; `None`
+    /// where something before it does that, or nothing.
+    pub fingerprint: Option<String>,
 }
 
 /// Under which names MCP lists the methods of sessions. Both names can be called.
@@ -121,6 +134,7 @@ impl Settings {
             leash: None,
             tool_names: ToolNames::Agents,
             node: None,
+            reach: Reach::default(),
         }
     }
 

@@ -1,8 +1,13 @@
-//! Chooses the trusted certificate authorities for outgoing TLS: those of this machine, or those of
-//! one file.
+//! TLS: the authorities that are trusted when we call, and the certificate that we show when we are
+//! called.
 //!
-//! Webhooks and the connection to a shared database both use this crate, so that they trust the
-//! same authorities. The checks of the certificate and of the host name cannot be turned off.
+//! - Here: chooses the trusted certificate authorities for outgoing TLS, those of this machine or
+//!   those of one file. Webhooks and the connection to a shared database both use it, so that they
+//!   trust the same authorities. The checks of the certificate and of the host name cannot be
+//!   turned off.
+//! - [`serving`]: the certificate and key that the server shows to whoever connects.
+
+pub mod serving;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use plexus_core::{Authenticator, CallError, Caller, ErrorKind, SecretToken};
+use tokio::sync::watch;
 
 use crate::connections::Connection;
 use crate::doors::Doors;
@@ -39,6 +40,30 @@ impl AllowedHosts {
             hosts.insert(if has_port { name } else { format!("{name}:{port}") });
         }
         Self { hosts }
+    }
+
+    /// Allows what `other` allows too.
+    #[must_use]
+    pub fn and(mut self, other: Self) -> Self {
+        self.hosts.extend(other.hosts);
+        self
+    }
+
+    /// Also allows the host of `url`, as a browser that opens that address names it: without the
+    /// port where that is the scheme's own.
+    #[must_use]
+    pub fn with_url(mut self, url: &str) -> Self {
+        let Some((scheme, rest)) = url.split_once("://") else { return self };
+        let host = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();
+        let own_port = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
+        if host.is_empty() {
+            return self;
+        }
+        if let Some(bare) = host.strip_suffix(own_port) {
+            self.hosts.insert(bare.to_owned());
+        }
+        self.hosts.insert(host);
+        self
     }
 
     fn admits_host(&self, host: &str) -> bool {
@@ -106,6 +131,8 @@ pub(crate) async fn require_token(
             .with_hint("send `Authorization: Bearer …`; `plexus token` prints the operator's");
         return refuse(StatusCode::UNAUTHORIZED, &error);
     };
+    // Subscribed before the token is read: a revocation in between is then seen by what it opens.
+    let revocations = doors.auth.revocations();
     match doors.auth.authenticate(&token).await {
         Ok(caller) => {
             if let Some(connection) = request.extensions().get::<Arc<Connection>>()
@@ -114,7 +141,7 @@ pub(crate) async fn require_token(
                 return refuse_and_close(&error);
             }
             request.extensions_mut().insert(caller);
-            request.extensions_mut().insert(Presented { token, caller });
+            request.extensions_mut().insert(Presented { token, caller, revocations });
             next.run(request).await
         }
         Err(error) if error.kind == ErrorKind::Unauthorized => {
@@ -130,6 +157,8 @@ pub(crate) async fn require_token(
 pub(crate) struct Presented {
     token: SecretToken,
     caller: Caller,
+    /// Changes when tokens were revoked after this one was read.
+    revocations: watch::Receiver<u64>,
 }
 
 impl Presented {
@@ -157,17 +186,26 @@ impl Presented {
 
     /// Resolves when the token is revoked or the server stops: long-lived streams end then.
     pub(crate) async fn over(self, doors: Doors) {
-        let revoked = async {
-            loop {
-                tokio::time::sleep(doors.limits.token_check).await;
-                if self.is_revoked(&*doors.auth).await {
-                    return;
-                }
-            }
-        };
         tokio::select! {
-            () = revoked => tracing::debug!("a stream ends with its token"),
+            () = self.revoked(&doors) => tracing::debug!("a stream ends with its token"),
             () = doors.closing.cancelled() => {}
+        }
+    }
+
+    /// Resolves when the token is revoked: at once when this server revokes it, and within
+    /// `token_check` when another one does.
+    pub(crate) async fn revoked(&self, doors: &Doors) {
+        let (mut revocations, every) = (self.revocations.clone(), doors.limits.token_check);
+        let mut look = tokio::time::interval_at(tokio::time::Instant::now() + every, every);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                _ = look.tick() => {}
+                Ok(()) = revocations.changed() => {}
+            }
+            if self.is_revoked(&*doors.auth).await {
+                return;
+            }
         }
     }
 }
@@ -236,7 +274,18 @@ mod tests {
         ] {
             assert!(!hosts.admits_host(host), "{host}");
         }
-        for origin in ["http://localhost:4445", "https://proxy.example:443"] {
+        let hosts = hosts
+            .with_url("https://Phone.example/plexus/")
+            .with_url("https://other.example:443")
+            .with_url("https://192.168.1.7:4446")
+            .with_url("nonsense");
+        for host in ["phone.example", "other.example", "other.example:443", "192.168.1.7:4446"] {
+            assert!(hosts.admits_host(host), "{host}");
+        }
+        assert!(!hosts.admits_host("phone.example:4445") && !hosts.admits_host(""));
+        for origin in
+            ["http://localhost:4445", "https://proxy.example:443", "https://phone.example"]
+        {
             assert!(hosts.admits_origin(origin), "{origin}");
         }
         for origin in [

@@ -23,7 +23,7 @@
 //! - `bridge`: MCP over stdio, towards a running server; a restart of the server is invisible to
 //!   the parent.
 //! - `wire`: the bytes of one connection, which counts as open until closed, with a write timeout.
-//! - `listen`: the listener: connections bounded, slow clients timed out.
+//! - `listen`: the listeners, plain and TLS: connections bounded, slow clients timed out.
 
 mod body;
 mod bridge;
@@ -49,6 +49,6 @@ pub use bridge::{BridgeError, ToolList, Whereabouts, bridge, bridge_stdio};
 pub use doors::{Doors, router};
 pub use identity::AllowedHosts;
 pub use limits::Limits;
-pub use listen::serve;
+pub use listen::{Listener, serve, serve_all};
 pub use mcp::FULL_QUERY;
 pub use stats::Stats;

@@ -5,21 +5,22 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use plexus_core::{Call, CallError, Caller, Reply, Shape};
+use plexus_core::{Call, CallError, Reply, Shape};
 use serde_json::value::RawValue;
 
 use crate::body::{self, Read, held_until_sent};
 use crate::doors::Doors;
 use crate::envelope::{self, Incoming, Refused, Request};
-use crate::identity::refuse;
+use crate::identity::{Presented, refuse};
 use crate::limits::{MAX_BATCH, MAX_BATCH_ANSWER_BYTES, RETRY_AFTER_MS};
 use crate::shares::Taken;
 
 pub(crate) async fn handle(
     State(doors): State<Doors>,
-    Extension(caller): Extension<Caller>,
+    Extension(presented): Extension<Presented>,
     body: Body,
 ) -> Response {
+    let caller = presented.caller();
     // The call is admitted before its body is read, so that a caller over its share makes us hold
     // no body.
     let place = match doors.admit(caller) {
@@ -32,8 +33,8 @@ pub(crate) async fn handle(
     };
     let answered = match envelope::read(&bytes, MAX_BATCH) {
         Err(error) => Some(Answered::failed(None, &error)),
-        Ok(Incoming::One(call)) => run(&doors, caller, call).await,
-        Ok(Incoming::Batch(calls)) => run_batch(&doors, caller, calls).await,
+        Ok(Incoming::One(call)) => run(&doors, &presented, call).await,
+        Ok(Incoming::Batch(calls)) => run_batch(&doors, &presented, calls).await,
     };
     drop((bytes, held));
     // A body made of notifications only has no answer.
@@ -60,7 +61,7 @@ impl Answered {
 /// remaining calls are refused.
 async fn run_batch(
     doors: &Doors,
-    caller: Caller,
+    presented: &Presented,
     calls: Vec<Result<Request, Refused>>,
 ) -> Option<Answered> {
     let mut all = Answered { text: String::new(), held: Vec::new() };
@@ -77,7 +78,7 @@ async fn run_batch(
             );
             Err(Refused { id: call.id, error: error.with_hint("send the rest in another batch") })
         });
-        if let Some(answered) = run(doors, caller, call).await {
+        if let Some(answered) = run(doors, presented, call).await {
             all.text.push(if all.text.is_empty() { '[' } else { ',' });
             all.text.push_str(&answered.text);
             all.held.extend(answered.held);
@@ -86,11 +87,15 @@ async fn run_batch(
     (!all.text.is_empty()).then(|| Answered { text: all.text + "]", held: all.held })
 }
 
-async fn run(doors: &Doors, caller: Caller, call: Result<Request, Refused>) -> Option<Answered> {
+async fn run(
+    doors: &Doors,
+    presented: &Presented,
+    call: Result<Request, Refused>,
+) -> Option<Answered> {
     match call {
         Err(Refused { id, error }) => Some(Answered::failed(id.as_deref(), &error)),
         Ok(Request { id, method, params }) => {
-            let result = call_unary(doors, caller, &method, params).await;
+            let result = call_unary(doors, presented, &method, params).await;
             let id = id?;
             Some(match result {
                 Ok((result, held)) => {
@@ -104,18 +109,31 @@ async fn run(doors: &Doors, caller: Caller, call: Result<Request, Refused>) -> O
 
 async fn call_unary(
     doors: &Doors,
-    caller: Caller,
+    presented: &Presented,
     method: &str,
     params: Option<Box<RawValue>>,
 ) -> Result<(Box<RawValue>, Taken), CallError> {
+    let caller = presented.caller();
     let descriptor = doors.hub.descriptor(&caller, method);
     if descriptor.as_ref().is_some_and(|descriptor| descriptor.shape == Shape::Streaming) {
         return Err(CallError::invalid(format_args!("call {method}: it answers with a stream"))
             .with_hint("call it over the WebSocket at /rpc"));
     }
-    let _waiting = doors.admit_wait(caller, descriptor.as_deref())?;
-    let call = Call::plain(caller);
-    match doors.call(call, method, params).await? {
+    let waiting = doors.admit_wait(caller, descriptor.as_deref())?;
+    let answering = doors.call(Call::plain(caller), method, params);
+    let reply = match waiting {
+        None => answering.await?,
+        // A long poll ends with its token; a call that changes something is always answered.
+        Some(_waiting) => tokio::select! {
+            reply = answering => reply?,
+            () = presented.revoked(doors) => {
+                return Err(CallError::unauthorized(format_args!(
+                    "wait for {method} any longer: the token was revoked"
+                )));
+            }
+        },
+    };
+    match reply {
         Reply::Value(answer) => doors.give(caller, descriptor.as_deref(), answer).await,
         Reply::Stream(_) => {
             Err(CallError::internal(format_args!("call {method}: it answered with a stream")))

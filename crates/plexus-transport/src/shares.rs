@@ -65,7 +65,7 @@ impl Shares {
             Caller::Operator => {
                 held.operator + amount <= self.total.saturating_sub(held.others).max(kept)
             }
-            Caller::Session(_) | Caller::Child(_) => {
+            Caller::Session(_) | Caller::Child(_) | Caller::Device(_) => {
                 let own = held.by_caller.get(&caller).copied().unwrap_or_default();
                 if own > 0 && own + amount > self.per_caller {
                     return Err(self.own_share_is_used_up());
@@ -94,7 +94,7 @@ impl Shares {
     fn note(self: &Arc<Self>, held: &mut Held, caller: Caller, amount: usize) -> Taken {
         match caller {
             Caller::Operator => held.operator += amount,
-            Caller::Session(_) | Caller::Child(_) => {
+            Caller::Session(_) | Caller::Child(_) | Caller::Device(_) => {
                 held.others += amount;
                 *held.by_caller.entry(caller).or_default() += amount;
             }
@@ -162,7 +162,7 @@ impl Drop for Taken {
         let mut held = self.shares.held();
         match self.caller {
             Caller::Operator => held.operator -= self.amount,
-            Caller::Session(_) | Caller::Child(_) => {
+            Caller::Session(_) | Caller::Child(_) | Caller::Device(_) => {
                 held.others -= self.amount;
                 if let Some(own) = held.by_caller.get_mut(&self.caller) {
                     *own -= self.amount;

@@ -1,5 +1,5 @@
-//! `POST /auth/exchange`: exchanges the dashboard's one-time code for a token. It needs no token,
-//! and accepts a code only once.
+//! `POST /auth/exchange`: exchanges the one-time code of a dashboard or a device for a token. It
+//! needs no token, and accepts a code only once.
 //!
 //! Anybody can call it, so its body is small and has a short timeout. A permit is taken only for
 //! the exchange itself: a slow sender holds nothing but a connection without a token.
@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use plexus_core::{CallError, SecretToken};
+use plexus_core::{CallError, ErrorKind, SecretToken, SignedIn};
 use serde::Deserialize;
 
 use crate::body;
@@ -42,14 +42,18 @@ pub(crate) async fn handle(State(doors): State<Doors>, body: Body) -> Response {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, &error);
     };
     match doors.auth.exchange(&SecretToken::new(code)).await {
-        Ok(token) => {
-            let body = serde_json::json!({ "token": token.expose() }).to_string();
+        Ok(SignedIn { token, device }) => {
+            let mut body = serde_json::Map::new();
+            body.insert("token".into(), token.expose().into());
+            body.extend(device.map(|name| ("device".to_owned(), name.into())));
+            let body = serde_json::Value::Object(body).to_string();
             (
                 [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")],
                 body,
             )
                 .into_response()
         }
+        Err(error) if error.kind == ErrorKind::Conflict => refuse(StatusCode::CONFLICT, &error),
         Err(error) => refuse(StatusCode::UNAUTHORIZED, &error),
     }
 }

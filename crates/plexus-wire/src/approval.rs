@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::{ModeSecs, PageLimit, WaitMs};
 use crate::handle::Handle;
-use crate::ids::{ApprovalId, RuleId, SessionId};
+use crate::ids::{ApprovalId, DeviceId, RuleId, SessionId};
 use crate::json::{Json, Object};
 use crate::question::{Answers, Question};
 use crate::rule::SuggestedRule;
@@ -62,6 +62,8 @@ pub enum DecidedBy {
     AgentEnded,
     /// Whoever held the one-time token of a webhook.
     Webhook,
+    /// A device of the operator.
+    Device(DeviceId),
 }
 
 /// A permission request that waits, as `pending` and `poll` show it.
@@ -146,6 +148,9 @@ pub struct DecidedApproval {
     /// Who decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<Said<DecidedBy>>,
+    /// The name of the device that decided; only in `history`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// When.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<Seconds>,

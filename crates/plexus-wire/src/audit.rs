@@ -8,7 +8,7 @@ use crate::budget::Budget;
 use crate::caller::Caller;
 use crate::error::ErrorKind;
 use crate::handle::Handle;
-use crate::ids::{ApprovalId, SessionId};
+use crate::ids::{ApprovalId, DeviceId, SessionId};
 use crate::json::{Json, Object};
 use crate::said::Said;
 use crate::schema::tagged;
@@ -71,6 +71,8 @@ pub enum AuditBody {
     Answered(AnsweredOutside),
     /// `webhook.given_up`.
     GivenUp(GivenUp),
+    /// `device.paired`, `device.revoked`.
+    Device(DeviceChanged),
     /// A line of another version.
     Other(Object),
 }
@@ -82,6 +84,9 @@ pub struct RefusedAttempt {
     /// Who tried; unknown without a valid token.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub caller: Option<Caller>,
+    /// The name of the device that tried, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
     /// The method.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
@@ -108,6 +113,7 @@ impl RefusedAttempt {
     pub fn new(kind: impl Into<Said<ErrorKind>>, message: impl Into<String>) -> Self {
         Self {
             caller: None,
+            device: None,
             method: None,
             door: None,
             kind: kind.into(),
@@ -167,14 +173,24 @@ pub struct NamedSession {
 pub struct AnsweredOutside {
     /// The approval.
     pub approval_id: ApprovalId,
-    /// `webhook`.
+    /// `webhook` or `device`.
     pub via: String,
-    /// Who was told, and answered.
+    /// Who was told, and answered: the name of the receiver or of the device.
     pub receiver: String,
     /// Whether the tool may run.
     pub approved: bool,
     /// The digest of the input that was decided about.
     pub input_digest: String,
+}
+
+/// A device of the operator came or went.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct DeviceChanged {
+    /// The device.
+    pub device_id: DeviceId,
+    /// What it is called.
+    pub device: String,
 }
 
 /// A message to somebody outside that will never arrive.

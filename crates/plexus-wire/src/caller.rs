@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::SessionId;
+use crate::ids::{DeviceId, SessionId};
 
 /// The identity behind one call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
@@ -18,6 +18,8 @@ pub enum Caller {
     /// The CLI process of a session, asking for permission: may call `permit` for that session and
     /// nothing else.
     Child(SessionId),
+    /// A device of the operator, such as a phone: may read and decide, and nothing else.
+    Device(DeviceId),
 }
 
 impl Caller {
@@ -28,14 +30,16 @@ impl Caller {
             Self::Operator => "operator",
             Self::Session(_) => "session",
             Self::Child(_) => "child",
+            Self::Device(_) => "device",
         }
     }
 
-    /// Returns the session this caller acts as, if it is not the operator.
+    /// Returns the session this caller acts as, if it is neither the operator nor a device of the
+    /// operator.
     #[must_use]
     pub fn session(&self) -> Option<SessionId> {
         match self {
-            Self::Operator => None,
+            Self::Operator | Self::Device(_) => None,
             Self::Session(id) | Self::Child(id) => Some(*id),
         }
     }

@@ -103,6 +103,10 @@ uuid_id! {
     /// that server starts again.
     ServerId
 }
+uuid_id! {
+    /// One device that decides for the operator, such as a phone.
+    DeviceId
+}
 
 /// Identifies an activation: a UUIDv5 of its path and major version, so that it is the same in
 /// every process and no other activation of the server has it.

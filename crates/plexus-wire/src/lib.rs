@@ -27,7 +27,7 @@
 //! - [`tool`], [`files`], [`preview`], [`changes`]: a tool call in one form for every agent, its
 //!   risk, the files that it would change, what a dry run of its command changes, and what changed
 //!   since a session began.
-//! - [`arbor`], [`identity`], [`health`], [`hub`], [`server`]: the other namespaces.
+//! - [`arbor`], [`identity`], [`device`], [`health`], [`hub`], [`server`]: the other namespaces.
 //! - [`hook`]: what is told to somebody outside, and the answer that may come back.
 //! - [`method`]: every method with its parameters and its result.
 //! - [`params`], [`private_keys`]: reading parameters, the one place that refuses them.
@@ -47,6 +47,7 @@ pub mod conversation;
 pub mod create;
 pub mod cursor;
 pub mod decision;
+pub mod device;
 pub mod document;
 pub mod error;
 pub mod event;
@@ -93,6 +94,7 @@ pub use conversation::*;
 pub use create::*;
 pub use cursor::*;
 pub use decision::*;
+pub use device::*;
 pub use error::{CallError, ErrorKind};
 pub use event::{ChatEvent, Usage};
 pub use files::*;
@@ -101,7 +103,9 @@ pub use health::*;
 pub use hook::*;
 pub use hub::*;
 pub use identity::*;
-pub use ids::{ApprovalId, EventId, NodeId, PluginId, RuleId, ServerId, SessionId, TreeId};
+pub use ids::{
+    ApprovalId, DeviceId, EventId, NodeId, PluginId, RuleId, ServerId, SessionId, TreeId,
+};
 pub use images::{IMAGE_TYPES, MAX_IMAGE_BYTES, MAX_IMAGES, PromptImage, prompt_with_images};
 pub use json::{Json, Object};
 pub use mcp_servers::{AgentMcpServer, MAX_MCP_NAME_BYTES, MAX_MCP_SERVERS, check_mcp_name};

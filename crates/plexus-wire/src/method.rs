@@ -156,12 +156,15 @@ namespace! {
 }
 
 namespace! {
-    /// Identities for parents outside, and sign-in codes.
+    /// Identities for parents outside, sign-in codes, and devices that decide for the operator.
     identity {
         Parent = "parent" (ParentParams) -> ParentIdentity;
         Parents = "parents" (ParentsParams) -> ParentList;
         Revoke = "revoke" (RevokeParams) -> Revoked;
         Code = "code" (NoParams) -> SignInCode;
+        Pair = "pair" (PairParams) -> Pairing;
+        Devices = "devices" (NoParams) -> DeviceList;
+        Unpair = "unpair" (UnpairParams) -> Unpaired;
     }
 }
 

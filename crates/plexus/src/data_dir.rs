@@ -11,6 +11,8 @@ use plexus_engine::Identity;
 use plexus_store::sqlite::LOCK_FILE;
 use serde::{Deserialize, Serialize};
 
+use crate::serve::tls::{OWN_CERT_FILE, OWN_KEY_FILE};
+
 /// The file that says where a server is.
 pub const ANNOUNCEMENT_FILE: &str = "server.json";
 
@@ -224,10 +226,12 @@ const OURS: &[&str] = &[
     "loopback.toml",
     "server.log",
     "runs",
+    OWN_CERT_FILE,
+    OWN_KEY_FILE,
 ];
 
 /// Writes a file that only its owner can read. It appears whole or not at all.
-fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let temporary = PathBuf::from(name);

@@ -41,7 +41,8 @@ use plexus_engine::handles::{CODEX, CONE};
 use plexus_engine::settings::{NodeSettings, ProgramLine, Settings};
 use plexus_engine::{Engine, Identity};
 use plexus_store::{Durability, SqliteOptions, SqliteStore, Store, StoreError};
-use plexus_transport::{AllowedHosts, Doors, Limits};
+use plexus_tls::serving::Serving;
+use plexus_transport::{AllowedHosts, Doors, Limits, Listener};
 use plexus_wire::FIRST_AGENT;
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -470,6 +471,20 @@ impl Plexus {
         listener: TcpListener,
         shutdown: CancellationToken,
     ) -> Result<Stopped, BuildError> {
+        self.serve_with_tls(listener, None, shutdown).await
+    }
+
+    /// Serves as [`serve`](Self::serve) does, and on a second listener with TLS. `listener` is for
+    /// this machine: its agents and its commands use it.
+    ///
+    /// # Errors
+    /// As [`serve`](Self::serve).
+    pub async fn serve_with_tls(
+        self,
+        listener: TcpListener,
+        encrypted: Option<(TcpListener, Serving)>,
+        shutdown: CancellationToken,
+    ) -> Result<Stopped, BuildError> {
         let address = listener.local_addr().map_err(BuildError::Listener)?;
         let url = url_of(address);
         self.engine.set_url(url.clone());
@@ -478,7 +493,16 @@ impl Plexus {
             tracing::info!(runs = picked_up, "picked up what an earlier server left running");
         }
         let identity: Arc<Identity> = Arc::clone(&self.engine.identity);
-        let hosts = AllowedHosts::loopback(address.port(), self.allowed_hosts.iter().cloned());
+        let mut hosts = AllowedHosts::loopback(address.port(), self.allowed_hosts.iter().cloned())
+            .with_url(&url)
+            .with_url(self.engine.settings.reach.url.as_deref().unwrap_or_default());
+        let mut listeners = vec![Listener::from(listener)];
+        if let Some((socket, Serving { config, .. })) = encrypted {
+            let address = socket.local_addr().map_err(BuildError::Listener)?;
+            hosts = hosts
+                .and(AllowedHosts::loopback(address.port(), self.allowed_hosts.iter().cloned()));
+            listeners.push(Listener::tls(socket, config));
+        }
         let doors = Doors::new(Arc::clone(&self.hub), identity.clone(), hosts, self.limits.clone())
             .with_instructions(INSTRUCTIONS)
             .with_answers(self.engine.hook_answers());
@@ -499,7 +523,7 @@ impl Plexus {
         self.dir.announce(&url)?;
         let either = shutdown.child_token();
         let asked = self.stop.clone();
-        let serving = plexus_transport::serve(listener, router, &doors, either.clone());
+        let serving = plexus_transport::serve_all(listeners, router, &doors, either.clone());
         let watching = async {
             asked.cancelled().await;
             either.cancel();

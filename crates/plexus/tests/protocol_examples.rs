@@ -94,6 +94,9 @@ const STORY: &[&str] = &[
     "identity.parents",
     "identity.revoke",
     "identity.code",
+    "identity.pair",
+    "identity.devices",
+    "identity.unpair",
     "TRY WHAT IS FORBIDDEN",
     "loopback.audit",
     "cone.create",
@@ -122,8 +125,11 @@ const NEW_METHODS: &[&str] = &[
     "cone.list",
     "cone.get",
     "cone.delete",
+    "identity.devices",
+    "identity.pair",
     "identity.parents",
     "identity.revoke",
+    "identity.unpair",
     "loopback.files",
     "loopback.preview",
     "loopback.rule_suggest",
@@ -210,6 +216,14 @@ impl Stage {
             },
             _ => self.server.call(method, params).await.map_err(|error| error.to_string()),
         }?;
+        if method == "identity.pair" {
+            // The device exists once it has used its code.
+            let url = format!("{}/auth/exchange", self.server.url().unwrap());
+            let code = json!({"code": answer["code"]});
+            let http = reqwest::Client::builder().no_proxy().build().unwrap();
+            let exchanged = http.post(url).json(&code).send().await.unwrap();
+            assert_eq!(exchanged.status(), 200);
+        }
         if method == "loopback.configure" {
             self.child = Some(token_of(&answer));
         }

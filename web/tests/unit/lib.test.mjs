@@ -271,3 +271,11 @@ test("a new session takes over a directory and a free name", async () => {
   assert.equal(freeName("/w/shop/", all), "shop-3");
   assert.equal(freeName("~", all), "session");
 });
+
+test("the digest of an input is the one that the server makes", async () => {
+  const { canonical, inputDigest } = await load("lib/digest.ts");
+  const text = String.raw`{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],"string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/","literals":[null,true,false]}`;
+  assert.equal(canonical(JSON.parse(text)), String.raw`{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}`);
+  assert.equal(canonical({ "\ufb33": 1, "\u{1f600}": 2 }), '{"\u{1f600}":2,"\ufb33":1}');
+  assert.equal(await inputDigest({}), "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a");
+});

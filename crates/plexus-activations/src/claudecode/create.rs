@@ -125,6 +125,9 @@ impl ClaudeCode {
             (Caller::Child(_), _) => {
                 Err(CallError::forbidden("create a session: a child may only ask for permission"))
             }
+            (Caller::Device(_), _) => {
+                Err(CallError::forbidden("create a session: a device may only read and decide"))
+            }
         }
     }
 

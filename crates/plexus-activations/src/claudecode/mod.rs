@@ -286,10 +286,13 @@ impl Activation for ClaudeCode {
                     .serves::<wire::CursorDelete, _, _>("Forgets a named reader.", ends, with!(cursor_delete))
             }};
         }
+        // What a phone reads. It steers nothing, and moves no position that the server keeps.
+        let for_devices = ["follow", "wait", "get", "list", "streams", "render_context"];
         let table = match self.namespace {
             Namespace::Agents => {
                 use plexus_wire::method::agents::{Changes, Kinds, Search};
                 sessions!(agents)
+                    .for_devices(&for_devices)
                     .serves::<Kinds, _, _>(
                         "Lists the agents that this server knows: \
                     the name that create takes, whether its program is installed, and what it can \
@@ -313,7 +316,7 @@ impl Activation for ClaudeCode {
                         with!(changes),
                     )
             }
-            Namespace::ClaudeCode => sessions!(claudecode),
+            Namespace::ClaudeCode => sessions!(claudecode).for_devices(&for_devices),
             Namespace::Codex | Namespace::Acp => MethodTable::new(self.namespace.name()),
             Namespace::Cone => {
                 use plexus_wire::method::cone as wire;

@@ -156,7 +156,7 @@ impl ClaudeCode {
 
     async fn may_see(&self, caller: &Caller, session: SessionId) -> Result<bool, CallError> {
         match caller {
-            Caller::Operator => Ok(true),
+            Caller::Operator | Caller::Device(_) => Ok(true),
             Caller::Session(own) => match self.store.ancestors(session).await {
                 Ok(ancestors) => Ok(ancestors.contains(own)),
                 Err(plexus_store::StoreError::NotFound { .. }) => Ok(false),

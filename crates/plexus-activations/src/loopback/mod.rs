@@ -22,8 +22,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use plexus_core::{
-    Activation, ActivationInfo, Audience, Call, CallError, Caller, Door, FailureWatcher, Handle,
-    HandleKind, HubContext, MethodDescriptor, MethodTable, ResourceForm, Resume, Shape, WireForm,
+    Activation, ActivationInfo, Audience, Call, CallError, Caller, DeviceId, Door, FailureWatcher,
+    Handle, HandleKind, HubContext, MethodDescriptor, MethodTable, ResourceForm, Resume, Shape,
+    WireForm,
 };
 use plexus_engine::Engine;
 use plexus_engine::agents::Agents;
@@ -43,8 +44,8 @@ use plexus_engine::session::SessionConfig;
 use plexus_engine::session::SessionState;
 use plexus_engine::start::Address;
 use plexus_store::{
-    ApprovalFilter, ApprovalRecord, Change, PageRequest, Priority, SessionRecord, Stage, Store,
-    StoreError, Topic, UnixMillis, UpdateSession,
+    ApprovalFilter, ApprovalRecord, Change, DecidedBy, PageRequest, Priority, SessionRecord, Stage,
+    Store, StoreError, Topic, UnixMillis, UpdateSession,
 };
 use plexus_wire::method::loopback as wire;
 use plexus_wire::{
@@ -101,6 +102,11 @@ impl Loopback {
             answers: params.answers,
             input_digest: params.input_digest,
         };
+        if matches!(call.caller, Caller::Device(_)) && params.remember.is_some() {
+            return Err(CallError::forbidden("remember a decision: a device makes no rules")
+                .with_field("remember")
+                .with_hint("decide without it, or remember it in the dashboard"));
+        }
         // A rule that cannot be made is said before anything is decided.
         let remembered = match &params.remember {
             Some(remember) => {
@@ -195,6 +201,7 @@ impl Loopback {
         records: &[ApprovalRecord],
     ) -> Result<Vec<DecidedApproval>, CallError> {
         let mut sessions: HashMap<SessionId, Option<SessionRecord>> = HashMap::new();
+        let mut devices: HashMap<DeviceId, Option<String>> = HashMap::new();
         let mut shown = Vec::with_capacity(records.len());
         for record in records {
             let session = match sessions.entry(record.session) {
@@ -205,12 +212,29 @@ impl Loopback {
                     Err(error) => return Err(error.into()),
                 },
             };
-            shown.push(match session {
+            let decided = match session {
                 Some(session) => self.approvals.views.decision(record, session)?,
                 None => as_decision(record),
-            });
+            };
+            let device = match record.decision.as_ref().map(|decision| decision.by) {
+                Some(DecidedBy::Device(id)) => match devices.entry(id) {
+                    Entry::Occupied(known) => known.into_mut().clone(),
+                    Entry::Vacant(unknown) => unknown.insert(self.device_name(id).await?).clone(),
+                },
+                _ => None,
+            };
+            shown.push(DecidedApproval { device, ..decided });
         }
         Ok(shown)
+    }
+
+    /// Returns the name of a device, until it is pruned long after it was revoked.
+    async fn device_name(&self, id: DeviceId) -> Result<Option<String>, CallError> {
+        match self.store.device(id).await {
+            Ok(device) => Ok(Some(device.name)),
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     async fn wait_for_approval(
@@ -541,6 +565,14 @@ impl Activation for Loopback {
                 with!(configure),
             )
             .short_list(&["permit", "pending", "respond", "wait_for_approval"])
+            .for_devices(&[
+                "respond",
+                "respond_many",
+                "pending",
+                "wait_for_approval",
+                "files",
+                "history",
+            ])
     }
 
     fn attach(&self, hub: HubContext) {

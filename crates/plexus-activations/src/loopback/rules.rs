@@ -140,7 +140,7 @@ impl Loopback {
         .map_err(|error| wrong_example(&error, &matches, &does_not_match))?;
         let author = match caller {
             Caller::Session(id) => Owner::Session(*id),
-            Caller::Operator | Caller::Child(_) => Owner::Operator,
+            Caller::Operator | Caller::Child(_) | Caller::Device(_) => Owner::Operator,
         };
         Ok(NewRule {
             id: RuleId::generate(),
@@ -198,6 +198,9 @@ impl Loopback {
             Caller::Session(own) => *own,
             Caller::Child(_) => {
                 return Err(CallError::forbidden("add a rule: a child may only ask"));
+            }
+            Caller::Device(_) => {
+                return Err(CallError::forbidden("add a rule: a device may only read and decide"));
             }
         };
         let scope = match scope {
@@ -387,7 +390,7 @@ impl Loopback {
         author: Owner,
     ) -> Result<bool, CallError> {
         match caller {
-            Caller::Operator => Ok(true),
+            Caller::Operator | Caller::Device(_) => Ok(true),
             Caller::Session(own) if author == Owner::Session(*own) => Ok(true),
             Caller::Session(_) => match scope.session() {
                 Some(id) => Ok(self.approvals.authority.reach(caller, id).await.is_ok()),

@@ -146,7 +146,7 @@ fn proposals(taken: &[Taken], in_force: &RuleSet) -> Vec<Proposal> {
 fn decided_by(caller: &Caller, record: &ApprovalRecord) -> Option<bool> {
     let decision = record.decision.as_ref()?;
     let own = match (caller, decision.by) {
-        (Caller::Operator, DecidedBy::Operator | DecidedBy::Webhook) => true,
+        (Caller::Operator, DecidedBy::Operator | DecidedBy::Webhook | DecidedBy::Device(_)) => true,
         (Caller::Session(own), DecidedBy::Session(by)) => *own == by,
         _ => false,
     };

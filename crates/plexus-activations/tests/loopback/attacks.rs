@@ -40,6 +40,9 @@ fn forbidden(own: SessionId, other: SessionId, approval: &Value) -> Vec<(&'stati
         ("identity.parents", json!({})),
         ("identity.revoke", json!({"name": "me"})),
         ("identity.code", json!({})),
+        ("identity.pair", json!({})),
+        ("identity.devices", json!({})),
+        ("identity.unpair", json!({"name": "phone"})),
         ("arbor.tree_list", json!({})),
     ]
 }

@@ -210,7 +210,7 @@ fn handle(owner: &str, method: &str, id: &Value) -> Value {
 }
 
 /// Methods that take nobody's id, and what such a caller is told of them.
-const ABOUT_NOBODY: [&str; 24] = [
+const ABOUT_NOBODY: [&str; 27] = [
     "agents.create",
     "agents.kinds",
     "claudecode.create",
@@ -224,6 +224,9 @@ const ABOUT_NOBODY: [&str; 24] = [
     "identity.parent",
     "identity.parents",
     "identity.revoke",
+    "identity.pair",
+    "identity.devices",
+    "identity.unpair",
     "health.state",
     "arbor.tree_create",
     "arbor.tree_list",
@@ -367,6 +370,9 @@ async fn a_session_token_gives_nobody_more_than_its_session_has() {
         ("identity.parent", json!({"name": "me too"})),
         ("identity.parents", json!({})),
         ("identity.revoke", json!({"name": "me too"})),
+        ("identity.pair", json!({})),
+        ("identity.devices", json!({})),
+        ("identity.unpair", json!({"name": "me too"})),
         ("health.state", json!({})),
     ] {
         assert_eq!(

@@ -114,7 +114,7 @@ impl Index {
             let method = &method.descriptor;
             method.namespace == plugin.path
                 && method.door != Door::Internal
-                && method.audience.admits(caller)
+                && method.admits(caller)
         };
         let methods = self.methods.values().filter(callable);
         PluginEntry {

@@ -268,9 +268,8 @@ impl Hub {
     ) -> Result<Reply, CallError> {
         let method = self.find(name).filter(|method| method.descriptor.door != Door::Internal);
         let method = method.ok_or_else(|| CallError::unknown_method(name))?;
-        if !method.descriptor.audience.admits(&call.caller) {
-            return Err(CallError::forbidden(format_args!("call {name}: it is not for you"))
-                .with_hint("plexus.methods lists what you may call"));
+        if !method.descriptor.admits(&call.caller) {
+            return Err(not_for(&call.caller, name));
         }
         let params = match params {
             Some(params) => params,
@@ -291,8 +290,8 @@ impl Hub {
         params: Box<RawValue>,
     ) -> Result<Reply, CallError> {
         let method = self.find(name).ok_or_else(|| CallError::unknown_method(name))?;
-        if !method.descriptor.audience.admits(&call.caller) {
-            return Err(CallError::forbidden(format_args!("call {name}: it is not for you")));
+        if !method.descriptor.admits(&call.caller) {
+            return Err(not_for(&call.caller, name));
         }
         (method.handler)(call, params).await
     }
@@ -305,7 +304,7 @@ impl Hub {
     #[must_use]
     pub fn descriptor(&self, caller: &Caller, name: &str) -> Option<Arc<MethodDescriptor>> {
         let method = self.find(name).filter(|method| method.descriptor.door != Door::Internal)?;
-        method.descriptor.audience.admits(caller).then_some(method.descriptor)
+        method.descriptor.admits(caller).then_some(method.descriptor)
     }
 
     /// Returns the method whose name over MCP is `tool`, whatever its audience. Internal methods
@@ -321,7 +320,7 @@ impl Hub {
     #[must_use]
     pub fn methods_for(&self, caller: &Caller) -> Vec<Arc<MethodDescriptor>> {
         let mut all = self.all_methods();
-        all.retain(|method| method.door != Door::Internal && method.audience.admits(caller));
+        all.retain(|method| method.door != Door::Internal && method.admits(caller));
         all
     }
 
@@ -336,6 +335,19 @@ impl Hub {
             .filter(|method| index::lies_within(&method.descriptor.namespace, within.as_deref()));
         here.map(|method| Arc::clone(&method.descriptor)).collect()
     }
+}
+
+/// The refusal of a method that is not for this caller.
+fn not_for(caller: &Caller, name: &str) -> CallError {
+    let refused = match caller {
+        Caller::Device(_) => {
+            format!("call {name}: a device may read and decide, and nothing else")
+        }
+        Caller::Operator | Caller::Session(_) | Caller::Child(_) => {
+            format!("call {name}: it is not for you")
+        }
+    };
+    CallError::forbidden(refused).with_hint("plexus.methods lists what you may call")
 }
 
 fn check_name(name: &str) -> Result<(), RegisterError> {

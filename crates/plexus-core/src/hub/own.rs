@@ -118,6 +118,7 @@ impl Hub {
                 },
             )
             .short_list(&["methods"])
+            .for_devices(&["methods", "schema", "version"])
             .methods
     }
 

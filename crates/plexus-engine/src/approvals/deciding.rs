@@ -2,13 +2,13 @@
 //! which event and webhooks report it.
 
 use plexus_core::digest::input_digest;
-use plexus_core::{ApprovalId, CallError, Caller};
+use plexus_core::{ApprovalId, CallError, Caller, DeviceId};
 use plexus_rules as rules;
 use plexus_store::{
-    Again, ApprovalRecord, Change, DecideApproval, DecidedBy, Decision, Fresh, JsonText, NewRule,
-    Priority, StoreError, UnixMillis, Verdict,
+    Again, ApprovalRecord, ApprovalStatus, AuditLine, Change, DecideApproval, DecidedBy, Decision,
+    Fresh, JsonText, NewRule, Priority, StoreError, UnixMillis, Verdict,
 };
-use plexus_wire::ChatEvent;
+use plexus_wire::{AnsweredOutside, ChatEvent};
 
 use super::input::acceptable;
 use super::questions::Reply;
@@ -34,8 +34,10 @@ impl Approvals {
         let by = match caller {
             Caller::Operator => DecidedBy::Operator,
             Caller::Session(session) => DecidedBy::Session(*session),
+            Caller::Device(device) => DecidedBy::Device(*device),
             Caller::Child(_) => return Err(CallError::forbidden("decide: a child may only ask")),
         };
+        let approve = answer.approve;
         let verdict = self.verdict(caller, &record, &answer).await?;
         let decision = self.decision_on(
             &record,
@@ -46,6 +48,12 @@ impl Approvals {
             Again::Fine,
         )?;
         let mut changes = vec![decision];
+        // The same answer again is fine, and tells nothing new.
+        if let Caller::Device(device) = caller
+            && record.status == ApprovalStatus::Pending
+        {
+            changes.push(self.answered_by_device(*device, &record, approve).await?);
+        }
         changes.extend(remembered.map(Change::AddRule));
         let committed = match self.store.commit(changes, Priority::Urgent).await {
             Ok(committed) => committed,
@@ -63,6 +71,28 @@ impl Approvals {
         let record = record.clone();
         self.decided(&record, fresh);
         Ok((record, fresh))
+    }
+
+    /// Writes the audit line that names the device which decided.
+    async fn answered_by_device(
+        &self,
+        device: DeviceId,
+        record: &ApprovalRecord,
+        approved: bool,
+    ) -> Result<Change, CallError> {
+        let line = AnsweredOutside {
+            approval_id: record.id,
+            via: "device".to_owned(),
+            receiver: self.store.device(device).await?.name,
+            approved,
+            input_digest: record.input_digest.clone(),
+        };
+        Ok(Change::AppendAudit(AuditLine {
+            at: UnixMillis::now(),
+            kind: "approval.answered".into(),
+            session: Some(record.session),
+            body: JsonText::of(&line)?,
+        }))
     }
 
     /// Turns the caller's answer into a verdict, if the caller has the authority for it. Anybody
@@ -85,6 +115,13 @@ impl Approvals {
                     .with_field("answers"));
             }
             return Ok(Verdict::Deny);
+        }
+        if matches!(caller, Caller::Device(_)) && answer.updated_input.is_some() {
+            return Err(CallError::forbidden(
+                "allow another input: a device decides about what was asked",
+            )
+            .with_field("updated_input")
+            .with_hint("allow it as it was asked, deny it, or edit it in the dashboard"));
         }
         if answer.answers.is_some() && answer.updated_input.is_some() {
             return Err(CallError::invalid("answer with answers and updated_input: give one")
@@ -125,7 +162,7 @@ impl Approvals {
             let judgement = self.judge(&session, &config, &tool).await?;
             if judgement.decision == rules::Decision::Deny {
                 let why = match caller {
-                    Caller::Operator => judgement.why,
+                    Caller::Operator | Caller::Device(_) => judgement.why,
                     Caller::Session(_) | Caller::Child(_) => self.told(&judgement).await?,
                 };
                 return Err(CallError::forbidden(format_args!("allow the edited input: {why}")));
@@ -145,7 +182,7 @@ impl Approvals {
         deed: &Deed<'_>,
     ) -> Result<(), CallError> {
         let decider = match caller {
-            Caller::Operator => return Ok(()),
+            Caller::Operator | Caller::Device(_) => return Ok(()),
             Caller::Session(decider) => *decider,
             Caller::Child(_) => return Err(CallError::forbidden("decide: a child may only ask")),
         };

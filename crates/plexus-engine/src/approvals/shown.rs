@@ -131,6 +131,7 @@ pub fn as_decision(record: &ApprovalRecord) -> DecidedApproval {
         status: record.status.into(),
         created_at: record.created_at.into(),
         decided_by: decision.map(|decision| decision.by.into()),
+        device: None,
         decided_at: decision.map(|decision| decision.at.into()),
         message: decision.and_then(|decision| decision.message.clone()),
         updated_input: decision

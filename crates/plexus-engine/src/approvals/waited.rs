@@ -14,6 +14,7 @@ pub(super) struct DecisionLatency {
     rule: Latency,
     deadline: Latency,
     webhook: Latency,
+    device: Latency,
 }
 
 impl DecisionLatency {
@@ -26,6 +27,7 @@ impl DecisionLatency {
             DecidedBy::Rule(_) => &self.rule,
             DecidedBy::Deadline => &self.deadline,
             DecidedBy::Webhook => &self.webhook,
+            DecidedBy::Device(_) => &self.device,
             DecidedBy::AgentEnded => return,
         };
         latency.note(decision.at.after(record.created_at));
@@ -38,6 +40,7 @@ impl DecisionLatency {
             ("rule", &self.rule),
             ("deadline", &self.deadline),
             ("webhook", &self.webhook),
+            ("device", &self.device),
         ];
         all.map(|(by, latency)| (by, latency.read())).into()
     }

@@ -11,6 +11,7 @@ use super::audit::{AuditLine, MarkOutbox, OutboxEntry};
 use super::budget::AddSpend;
 use super::chat::{AssignRun, EndChat, Fresh, StartChat, StartedChat};
 use super::cursor::{SetCursor, SetReadPosition};
+use super::device::{AddDevice, RevokeDevice};
 use super::event::AppendEvents;
 use super::rule::{NewRule, RemoveRules, StoredRule, UseRule};
 use super::run::{CreateRun, EndRun, RunKey, SetJournalPosition, UpdateRun};
@@ -94,6 +95,10 @@ pub enum Change {
     AddToken(Token),
     /// Revokes tokens → [`Outcome::Count`].
     RevokeTokens(RevokeTokens),
+    /// Adds a device of the operator → [`Outcome::Done`].
+    AddDevice(AddDevice),
+    /// Revokes a device and its tokens → [`Outcome::Count`] of the tokens.
+    RevokeDevice(RevokeDevice),
     /// Adds to the audit → [`Outcome::Done`].
     AppendAudit(AuditLine),
     /// Puts a message into the outbox → [`Outcome::Done`].

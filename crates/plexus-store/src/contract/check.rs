@@ -128,7 +128,8 @@ fn check(change: &Change) -> Result<usize, StoreError> {
                 + text("pattern", Some(&rule.pattern))?
                 + text("reason", rule.reason.as_deref())?)
         }
-        Change::AddToken(_) | Change::RevokeTokens(_) => Ok(0),
+        Change::AddToken(_) | Change::RevokeTokens(_) | Change::RevokeDevice(_) => Ok(0),
+        Change::AddDevice(device) => name("name", &device.name),
         Change::AppendAudit(line) => Ok(name("kind", &line.kind)? + object("body", &line.body)?),
         Change::Enqueue(entry) => outbox(std::slice::from_ref(entry)),
         Change::MarkOutbox(_) | Change::AddSpend(_) => Ok(0),

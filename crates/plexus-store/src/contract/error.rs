@@ -35,6 +35,8 @@ pub enum Thing {
     Outbox,
     /// A server that shares the store.
     Server,
+    /// A device of the operator.
+    Device,
 }
 
 impl fmt::Display for Thing {
@@ -51,6 +53,7 @@ impl fmt::Display for Thing {
             Self::Node => "node",
             Self::Outbox => "outbox entry",
             Self::Server => "server",
+            Self::Device => "device",
         })
     }
 }

@@ -42,6 +42,9 @@ pub const MAX_SESSION_DEPTH: usize = 64;
 /// How many consumers one session may have.
 pub const MAX_CONSUMERS_PER_SESSION: usize = 1_024;
 
+/// How many devices may be paired at a time; more than one person carries.
+pub const MAX_DEVICES: usize = 64;
+
 /// How many change lists may wait for the writer.
 pub const MAX_QUEUE_ENTRIES: usize = 8_192;
 

@@ -11,6 +11,7 @@ pub mod change;
 pub mod chat;
 pub(crate) mod check;
 pub mod cursor;
+pub mod device;
 pub mod error;
 pub mod event;
 pub mod json;
@@ -44,6 +45,7 @@ pub use chat::{
     StartedChat, Trace,
 };
 pub use cursor::{Consumer, Cursor, SetCursor, SetReadPosition};
+pub use device::{AddDevice, Device, RevokeDevice};
 pub use error::{StoreError, Thing};
 pub use event::{
     AppendEvents, Event, EventPage, FIRST_OWNER, FeedEvent, FeedPage, HANDLE_VERSION, NewEvent,

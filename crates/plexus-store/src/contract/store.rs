@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use async_trait::async_trait;
-use plexus_core::{ApprovalId, EventId, LatencyReading, NodeId, RuleId, SessionId, TreeId};
+use plexus_core::{
+    ApprovalId, DeviceId, EventId, LatencyReading, NodeId, RuleId, SessionId, TreeId,
+};
 pub use plexus_wire::Counts;
 use plexus_wire::Refused;
 use serde::Serialize;
@@ -16,6 +18,7 @@ use super::budget::{SpendTotals, SubtreeSpend};
 use super::change::{Change, Committed, Priority};
 use super::chat::{Chat, PromptImage};
 use super::cursor::{Consumer, Cursor};
+use super::device::Device;
 use super::error::StoreError;
 use super::event::{Event, EventPage, FeedPage, ReadLimit};
 use super::page::{Page, PageRequest};
@@ -222,6 +225,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Returns the token of this hash, if there is one. Expiry is the reader's to compare.
     async fn token(&self, hash: TokenHash) -> Result<Option<Token>, StoreError>;
+
+    /// Returns a device, also a revoked one.
+    async fn device(&self, id: DeviceId) -> Result<Device, StoreError>;
+
+    /// Returns the devices that are not revoked, oldest first.
+    async fn devices(&self) -> Result<Vec<Device>, StoreError>;
 
     /// Returns the spending of a session and its subtree.
     async fn spend(&self, session: SessionId) -> Result<SpendTotals, StoreError>;

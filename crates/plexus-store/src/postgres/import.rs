@@ -34,6 +34,7 @@ const TABLES: &[&str] = &[
     "runs",
     "loopback_approvals",
     "rules",
+    "devices",
     "tokens",
     "spend",
     "reservations",

@@ -106,6 +106,8 @@ impl Locks {
             | Change::RemoveRules(_)
             | Change::UseRule(_)
             | Change::RevokeTokens(_)
+            | Change::AddDevice(_)
+            | Change::RevokeDevice(_)
             | Change::AppendAudit(_)
             | Change::Enqueue(_)
             | Change::MarkOutbox(_)

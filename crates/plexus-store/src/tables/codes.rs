@@ -1,7 +1,7 @@
 //! The numbers that stand for enums in the tables, and how amounts are kept. A number never changes
 //! its meaning; a new variant takes a new number.
 
-use plexus_core::{Caller, RuleId, SessionId};
+use plexus_core::{Caller, DeviceId, RuleId, SessionId};
 use uuid::Uuid;
 
 use super::sql::{Bind, Column, Param, Row, int};
@@ -72,6 +72,7 @@ pub(super) fn decided_by_columns(by: DecidedBy) -> (i64, Option<Uuid>) {
         DecidedBy::Deadline => (3, None),
         DecidedBy::AgentEnded => (4, None),
         DecidedBy::Webhook => (5, None),
+        DecidedBy::Device(id) => (6, Some(*id.as_uuid())),
     }
 }
 
@@ -83,6 +84,7 @@ pub(super) fn decided_by(code: i64, reference: Option<Uuid>) -> Result<DecidedBy
         (3, _) => Ok(DecidedBy::Deadline),
         (4, _) => Ok(DecidedBy::AgentEnded),
         (5, _) => Ok(DecidedBy::Webhook),
+        (6, Some(id)) => Ok(DecidedBy::Device(DeviceId::from_uuid(id))),
         _ => Err(unknown("decider", code)),
     }
 }
@@ -108,19 +110,25 @@ pub(super) fn rule_scope(code: i64, session: Option<SessionId>) -> Result<RuleSc
     }
 }
 
-pub(super) fn caller_columns(caller: Caller) -> (i64, Option<SessionId>) {
+pub(super) fn caller_columns(caller: Caller) -> (i64, Option<SessionId>, Option<DeviceId>) {
     match caller {
-        Caller::Operator => (0, None),
-        Caller::Session(id) => (1, Some(id)),
-        Caller::Child(id) => (2, Some(id)),
+        Caller::Operator => (0, None, None),
+        Caller::Session(id) => (1, Some(id), None),
+        Caller::Child(id) => (2, Some(id), None),
+        Caller::Device(id) => (3, None, Some(id)),
     }
 }
 
-pub(super) fn caller(code: i64, session: Option<SessionId>) -> Result<Caller, StoreError> {
-    match (code, session) {
-        (0, _) => Ok(Caller::Operator),
-        (1, Some(id)) => Ok(Caller::Session(id)),
-        (2, Some(id)) => Ok(Caller::Child(id)),
+pub(super) fn caller(
+    code: i64,
+    session: Option<SessionId>,
+    device: Option<DeviceId>,
+) -> Result<Caller, StoreError> {
+    match (code, session, device) {
+        (0, _, _) => Ok(Caller::Operator),
+        (1, Some(id), _) => Ok(Caller::Session(id)),
+        (2, Some(id), _) => Ok(Caller::Child(id)),
+        (3, _, Some(id)) => Ok(Caller::Device(id)),
         _ => Err(unknown("caller", code)),
     }
 }

@@ -20,6 +20,7 @@ pub(crate) mod budget;
 pub(crate) mod chats;
 mod codes;
 pub(crate) mod consumers;
+pub(crate) mod devices;
 pub(crate) mod events;
 pub(crate) mod keys;
 pub(crate) mod parking;

@@ -73,6 +73,7 @@ const STEPS: &[Step] = &[
         postgres: Some(4),
     },
     Step { sql: include_str!("migrations/0007_search.sql"), sqlite: Some(7), postgres: Some(5) },
+    Step { sql: include_str!("migrations/0009_devices.sql"), sqlite: Some(8), postgres: Some(6) },
 ];
 
 impl Dialect {

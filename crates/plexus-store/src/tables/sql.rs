@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use plexus_core::{ApprovalId, EventId, NodeId, RuleId, ServerId, SessionId, TreeId};
+use plexus_core::{ApprovalId, DeviceId, EventId, NodeId, RuleId, ServerId, SessionId, TreeId};
 use uuid::Uuid;
 
 use crate::contract::{JsonText, NewEvent, Owner, SearchQuery, StoreError, TokenHash, UnixMillis};
@@ -290,4 +290,4 @@ macro_rules! ids {
     )* };
 }
 
-ids! { ApprovalId, EventId, NodeId, RuleId, ServerId, SessionId, TreeId }
+ids! { ApprovalId, DeviceId, EventId, NodeId, RuleId, ServerId, SessionId, TreeId }

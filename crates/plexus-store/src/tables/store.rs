@@ -64,11 +64,11 @@ macro_rules! store {
             use std::path::Path;
 
             use plexus_core::{
-                ApprovalId, EventId, LatencyReading, NodeId, RuleId, SessionId, TreeId,
+                ApprovalId, DeviceId, EventId, LatencyReading, NodeId, RuleId, SessionId, TreeId,
             };
             use $crate::contract::{
                 ApprovalFilter, ApprovalRecord, Change, ChangedSessions, Chat, Committed, Consumer,
-                Counts, Cursor, Due, Event, EventPage, FeedPage, Indexed, Lease, Node,
+                Counts, Cursor, Device, Due, Event, EventPage, FeedPage, Indexed, Lease, Node,
                 NumberedLine, OutboxDue, OutlineEntry, Page, PageRequest, Priority, PromptImage,
                 Prompts, Pruned, ReadLimit, RunKey, RunRecord, SearchFilter, SearchPage, Server,
                 SessionFilter, SessionRecord, SpendTotals, Store, StoreError, StoredRule,
@@ -76,8 +76,8 @@ macro_rules! store {
             };
             use $crate::tables::store::Engine;
             use $crate::tables::{
-                approvals, arbor, audit, budget, chats, consumers, events, parking, rules, runs,
-                search, servers, sessions, tokens, upkeep,
+                approvals, arbor, audit, budget, chats, consumers, devices, events, parking, rules,
+                runs, search, servers, sessions, tokens, upkeep,
             };
 
             #[async_trait::async_trait]
@@ -298,6 +298,14 @@ macro_rules! store {
 
                 async fn token(&self, hash: TokenHash) -> Result<Option<Token>, StoreError> {
                     $read!(self, conn => tokens::get(conn, hash))
+                }
+
+                async fn device(&self, id: DeviceId) -> Result<Device, StoreError> {
+                    $read!(self, conn => devices::get(conn, id))
+                }
+
+                async fn devices(&self) -> Result<Vec<Device>, StoreError> {
+                    $read!(self, conn => devices::list(conn))
                 }
 
                 async fn spend(&self, session: SessionId) -> Result<SpendTotals, StoreError> {

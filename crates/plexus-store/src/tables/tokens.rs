@@ -1,14 +1,17 @@
 //! Tokens in SQL, by their hash.
 
+use plexus_core::Caller;
+
 use super::codes::{caller, caller_columns};
 use super::sql::{Sql, params};
 use super::tx::Tx;
-use super::{servers, sessions};
+use super::{devices, servers, sessions};
 use crate::contract::{Outcome, RevokeTokens, RunKey, StoreError, Token, TokenHash};
 
 pub(crate) async fn get(conn: &impl Sql, hash: TokenHash) -> Result<Option<Token>, StoreError> {
     conn.one(
-        "SELECT caller, session, run_session, run_n, expires_at FROM tokens WHERE hash = ?1",
+        "SELECT caller, session, run_session, run_n, expires_at, device FROM tokens
+         WHERE hash = ?1",
         params![hash],
         |row| {
             let run = match row.maybe(2)? {
@@ -17,7 +20,7 @@ pub(crate) async fn get(conn: &impl Sql, hash: TokenHash) -> Result<Option<Token
             };
             Ok(Token {
                 hash,
-                caller: caller(row.get(0)?, row.maybe(1)?)?,
+                caller: caller(row.get(0)?, row.maybe(1)?, row.maybe(5)?)?,
                 run,
                 expires_at: row.maybe(4)?,
             })
@@ -30,6 +33,9 @@ pub(super) async fn add(tx: &mut Tx<'_, impl Sql>, token: Token) -> Result<Outco
     if let Some(session) = token.caller.session() {
         sessions::row_of(tx.conn, session).await?;
     }
+    if let Caller::Device(device) = token.caller {
+        devices::get(tx.conn, device).await?;
+    }
     if let Some(run) = token.run {
         super::runs::require(
             tx.conn,
@@ -40,10 +46,10 @@ pub(super) async fn add(tx: &mut Tx<'_, impl Sql>, token: Token) -> Result<Outco
         .await?;
         servers::fence_run(tx, token.run).await?;
     }
-    let (code, session) = caller_columns(token.caller);
+    let (code, session, device) = caller_columns(token.caller);
     tx.conn
         .run(
-            "INSERT INTO tokens VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            "INSERT INTO tokens VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
             params![
                 token.hash,
                 code,
@@ -51,6 +57,7 @@ pub(super) async fn add(tx: &mut Tx<'_, impl Sql>, token: Token) -> Result<Outco
                 token.run.map(|run| run.session),
                 token.run.map(|run| run.n),
                 token.expires_at,
+                device,
             ],
         )
         .await?;

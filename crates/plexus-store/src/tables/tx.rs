@@ -6,8 +6,8 @@ use plexus_core::{ServerId, SessionId};
 
 use super::sql::Sql;
 use super::{
-    approvals, arbor, audit, budget, chats, consumers, events, parking, rules, runs, servers,
-    sessions, tokens,
+    approvals, arbor, audit, budget, chats, consumers, devices, events, parking, rules, runs,
+    servers, sessions, tokens,
 };
 use crate::contract::{Change, Lease, Outcome, StoreError, Topic, UnixMillis};
 
@@ -125,6 +125,8 @@ impl<'c, C: Sql> Tx<'c, C> {
             Change::UseRule(it) => rules::use_once(self, *it).await,
             Change::AddToken(it) => tokens::add(self, *it).await,
             Change::RevokeTokens(it) => tokens::revoke(self, *it).await,
+            Change::AddDevice(it) => devices::add(self, it).await,
+            Change::RevokeDevice(it) => devices::revoke(self, *it).await,
             Change::AppendAudit(it) => audit::append(self, it).await,
             Change::Enqueue(it) => audit::enqueue(self, it).await,
             Change::MarkOutbox(it) => audit::mark(self, it.clone()).await,

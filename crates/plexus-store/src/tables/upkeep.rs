@@ -122,6 +122,11 @@ pub(crate) async fn prune_step<C: Sql>(
             .await?,
         ..Pruned::default()
     };
+    conn.run(
+        "DELETE FROM devices WHERE id IN (SELECT id FROM devices WHERE revoked_at < ?1 LIMIT ?2)",
+        params![before, PRUNE_EVENTS],
+    )
+    .await?;
     let chat = conn
         .one(
             "SELECT id FROM chat_streams

@@ -1,11 +1,11 @@
 //! Rules, tokens and budgets, which decide before anybody is asked.
 
-use plexus_core::{Caller, RuleId};
+use plexus_core::{Caller, DeviceId, RuleId};
 use plexus_store::{
-    AddSpend, Change, Children, DeleteSession, EndRun, JsonText, NewRule, Outcome, Owner,
-    PageRequest, Priority, RemoveRules, Reservation, RevokeTokens, RuleDecision, RuleScope, Spend,
-    SpendLimit, SpendTotals, StartChat, Store, StoreError, SubtreeSpend, Thing, Token, TokenHash,
-    UnixMillis, UseRule,
+    AddDevice, AddSpend, Change, Children, DeleteSession, Device, EndRun, JsonText, NewRule,
+    Outcome, Owner, PageRequest, Priority, Prompts, RemoveRules, Reservation, RevokeDevice,
+    RevokeTokens, RuleDecision, RuleScope, Spend, SpendLimit, SpendTotals, StartChat, Store,
+    StoreError, SubtreeSpend, Thing, Token, TokenHash, UnixMillis, UseRule,
 };
 
 use crate::assert_err;
@@ -90,6 +90,54 @@ pub(crate) async fn rules_end_with_their_run_and_their_session(
         one(store, Change::AddRule(rule(RuleScope::Session(b)))).await,
         StoreError::NotFound { what: Thing::Session, .. }
     );
+    Ok(())
+}
+
+pub(crate) async fn devices_are_listed_until_they_are_revoked_with_their_tokens(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
+    let add = |name: &str, at| AddDevice {
+        id: DeviceId::generate(),
+        name: name.to_owned(),
+        at: UnixMillis(at),
+    };
+    let (phone, tablet) = (add("phone", 1), add("tablet", 2));
+    let token = |device: &AddDevice, text: &str| Token {
+        hash: TokenHash::of(text),
+        caller: Caller::Device(device.id),
+        run: None,
+        expires_at: None,
+    };
+    let early = store.commit(vec![Change::AddToken(token(&phone, "plx_early"))], Priority::Normal);
+    assert_err!(early.await, StoreError::NotFound { what: Thing::Device, .. });
+    for device in [&phone, &tablet] {
+        let token = Change::AddToken(token(device, &device.name));
+        store.commit(vec![Change::AddDevice(device.clone()), token], Priority::Normal).await?;
+    }
+    let again = store.commit(vec![Change::AddDevice(add("phone", 3))], Priority::Normal).await;
+    assert_err!(again, StoreError::Conflict { .. });
+    let names = |devices: Vec<Device>| -> Vec<String> {
+        devices.into_iter().map(|device| device.name).collect()
+    };
+    assert_eq!(names(store.devices().await?), ["phone", "tablet"]);
+    let held = store.token(TokenHash::of("phone")).await?.map(|token| token.caller);
+    assert_eq!(held, Some(Caller::Device(phone.id)));
+
+    let revoke = |at| Change::RevokeDevice(RevokeDevice { id: phone.id, at: UnixMillis(at) });
+    assert_eq!(one(store, revoke(5)).await?, Outcome::Count(1));
+    assert_eq!(one(store, revoke(9)).await?, Outcome::Count(0), "doing it twice is once");
+    assert_eq!(store.token(TokenHash::of("phone")).await?, None);
+    assert!(store.token(TokenHash::of("tablet")).await?.is_some());
+    assert_eq!(names(store.devices().await?), ["tablet"]);
+    let gone = store.device(phone.id).await?;
+    assert_eq!((gone.name.as_str(), gone.revoked_at), ("phone", Some(UnixMillis(5))));
+    let next = add("phone", 6);
+    one(store, Change::AddDevice(next.clone())).await?;
+    assert_eq!(names(store.devices().await?), ["tablet", "phone"]);
+
+    store.prune(UnixMillis(6), Prompts::Keep).await?;
+    assert_err!(store.device(phone.id).await, StoreError::NotFound { what: Thing::Device, .. });
+    assert_eq!(store.device(next.id).await?.revoked_at, None);
     Ok(())
 }
 

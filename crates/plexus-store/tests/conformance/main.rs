@@ -138,6 +138,7 @@ suite! {
         the_last_use_of_a_rule_is_taken_once,
         rules_end_with_their_run_and_their_session,
         tokens_are_found_by_hash_and_end_with_their_run,
+        devices_are_listed_until_they_are_revoked_with_their_tokens,
         spending_adds_up_over_the_subtree,
         spending_of_many_sessions_is_read_at_once,
         what_a_chat_sets_aside_keeps_others_from_starting_until_it_ends,

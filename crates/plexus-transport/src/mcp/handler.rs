@@ -134,7 +134,7 @@ impl ServerHandler for Handler {
             return Some(relay::tool());
         }
         let method = tools::find(&self.doors.hub, name)?;
-        method.audience.admits(&self.caller).then(|| tools::tool(&method))
+        method.admits(&self.caller).then(|| tools::tool(&method))
     }
 
     async fn call_tool(

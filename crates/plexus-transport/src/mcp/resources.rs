@@ -36,7 +36,7 @@ const JSON: &str = "application/json";
 
 /// Lists the methods that `caller` may read as resources.
 pub(super) fn offered(hub: &Hub, caller: &Caller) -> Vec<(Arc<MethodDescriptor>, ResourceForm)> {
-    let methods = hub.all_methods().into_iter().filter(|method| method.audience.admits(caller));
+    let methods = hub.all_methods().into_iter().filter(|method| method.admits(caller));
     methods.filter_map(|method| method.resource.map(|form| (method, form))).collect()
 }
 

@@ -206,6 +206,35 @@ async fn a_revoked_token_ends_what_it_opened() {
 }
 
 #[tokio::test]
+async fn a_revocation_of_this_server_cuts_everything_at_once() {
+    let desk = Arc::<Desk>::default();
+    // Nothing but the revocation itself can end what is open.
+    let limits = plexus_transport::Limits {
+        token_check: std::time::Duration::from_secs(3_600),
+        ..Default::default()
+    };
+    let server = Server::with(&desk, limits).await;
+    let mut events = Events::of(
+        server.http.get(server.url("/events")).bearer_auth(PARENT).send().await.unwrap(),
+    );
+    let mut socket = socket(&server, PARENT).await;
+    send(&mut socket, 1, "test.sleep", json!({"ms": 3_600_000})).await;
+    let sleep =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "test.sleep", "params": {"ms": 3_600_000}});
+    let polling =
+        tokio::spawn(server.http.post(server.url("/rpc")).bearer_auth(PARENT).json(&sleep).send());
+    until("all the work", || desk.working() == 3).await;
+    desk.revoked.lock().unwrap().push(PARENT.to_owned());
+    desk.revocations.send_modify(|count| *count += 1);
+    while events.next().await.is_some() {}
+    while let Some(Ok(_)) = soon("the end of the socket", socket.next()).await {}
+    let answer: Value =
+        soon("the end of the call", polling).await.unwrap().unwrap().json().await.unwrap();
+    assert_eq!(answer["error"]["data"]["kind"], "unauthorized", "{answer}");
+    until("the end of the work", || desk.working() == 0).await;
+}
+
+#[tokio::test]
 async fn an_open_socket_makes_no_call_with_a_revoked_token() {
     let desk = Arc::<Desk>::default();
     let server = Server::start(&desk).await;

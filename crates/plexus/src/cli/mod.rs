@@ -22,6 +22,7 @@ mod changes;
 mod complete;
 pub mod confine;
 mod demo;
+mod devices;
 mod doctor;
 pub(crate) mod find;
 mod hints;
@@ -130,6 +131,8 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Acp(acp) => crate::acp::acp(global, acp).await,
         Command::AcpConfig { editor } => crate::acp::config::acp_config(global, editor),
         Command::Parents(parents) => parents::parents(global, &parents).await,
+        Command::Pair { name, json } => devices::pair(global, name, json.json).await,
+        Command::Devices(arguments) => devices::devices(global, &arguments).await,
         Command::Token => manage::token(global),
         Command::Confine(confine) => confine::confine(confine).await,
         Command::Doctor(form) => doctor::doctor(global, form.json).await,

@@ -324,6 +324,7 @@ pub(crate) fn decider(by: DecidedBy) -> &'static str {
         DecidedBy::Deadline => "deadline",
         DecidedBy::AgentEnded => "agent ended",
         DecidedBy::Webhook => "webhook",
+        DecidedBy::Device(_) => "device",
     }
 }
 

@@ -110,6 +110,7 @@ pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
     if !config.store.url.is_empty() && !config.store.url.is_postgres() {
         return Err(wrong("store.url", "of all layers", "it begins with postgres://, or is empty"));
     }
+    super::reach::check(&config).map_err(|(key, problem)| wrong(key, "of all layers", &problem))?;
     config.acp_agents().map_err(|problem| wrong("agents", "of all layers", &problem))?;
     Ok(config)
 }

@@ -10,6 +10,7 @@ mod codex;
 mod cone;
 mod layers;
 mod paths;
+mod reach;
 mod store_url;
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ pub use codex::{CodexConfig, ModelPrice};
 pub use cone::ConeConfig;
 pub use layers::{ConfigError, Sources, load};
 pub use paths::{DataDirError, default_data_dir, real_path, user_config_file};
+pub use reach::TlsConfig;
 pub use store_url::StoreUrl;
 
 use crate::wall::MachineWalls;
@@ -45,6 +47,11 @@ pub struct Config {
     pub allow_non_loopback: bool,
     /// More names under which this server may be reached, each `host` or `host:port`.
     pub allowed_hosts: Vec<String>,
+    /// The address by which people elsewhere reach this server, for links: `https://box.example`.
+    /// Empty for where it listens.
+    pub public_url: String,
+    /// The encrypted listener, for other machines.
+    pub tls: TlsConfig,
     /// The CLI that children run: a path, `sim` for the built-in simulator, or empty for `claude`
     /// from `PATH` and else the simulator.
     pub claude_bin: PathBuf,
@@ -266,6 +273,8 @@ impl Default for Config {
             listen: "127.0.0.1:4445".into(),
             allow_non_loopback: false,
             allowed_hosts: Vec::new(),
+            public_url: String::new(),
+            tls: TlsConfig::default(),
             claude_bin: PathBuf::new(),
             codex_bin: PathBuf::new(),
             channel: ChannelChoice::Auto,

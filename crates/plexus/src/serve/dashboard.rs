@@ -1,14 +1,16 @@
-//! The dashboard's files, built from `web/` and part of this program. They hold nothing secret, so
-//! they need no token; the page asks for one.
+//! The files of the dashboard and of the page for phones, built from `web/` and part of this
+//! program. They hold nothing secret, so they need no token; the pages ask for one.
 
 use axum::Router;
+use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
+use plexus_core::ApprovalId;
 
 /// Nothing from elsewhere, nothing inline, and no other page may frame it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' \
-    data:; connect-src 'self'; base-uri 'none'; \
+    data:; connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; \
 form-action 'none'; frame-ancestors 'none'";
 
 struct Asset {
@@ -40,13 +42,30 @@ const ASSETS: &[Asset] = &[
     asset!("/assets/app.css", "assets/app.css", "text/css; charset=utf-8"),
     asset!("/favicon.svg", "favicon.svg", "image/svg+xml"),
     asset!("/favicon-waiting.svg", "favicon-waiting.svg", "image/svg+xml"),
+    asset!("/phone", "phone.html", "text/html; charset=utf-8"),
+    asset!("/assets/phone.js", "assets/phone.js", "text/javascript; charset=utf-8"),
+    asset!("/assets/phone.css", "assets/phone.css", "text/css; charset=utf-8"),
+    asset!("/sw.js", "sw.js", "text/javascript; charset=utf-8"),
+    asset!("/manifest.webmanifest", "manifest.webmanifest", "application/manifest+json"),
+    asset!("/icon-192.png", "icon-192.png", "image/png"),
+    asset!("/icon-512.png", "icon-512.png", "image/png"),
 ];
 
 /// Returns the routes of the page.
 pub(super) fn router() -> Router {
-    ASSETS.iter().fold(Router::new(), |router, asset| {
+    let router = Router::new().route("/approve/{id}", get(approve));
+    ASSETS.iter().fold(router, |router, asset| {
         router.route(asset.path, get(move |headers| async move { serve(asset, &headers) }))
     })
+}
+
+/// Leads a link in a message to the one approval, on the page for phones. The rest of the address
+/// is after a `#`, which browsers keep to themselves.
+async fn approve(Path(id): Path<String>) -> Response {
+    match id.parse::<ApprovalId>() {
+        Ok(id) => Redirect::to(&format!("../phone#/approve/{id}")).into_response(),
+        Err(_) => (StatusCode::NOT_FOUND, "this is no id of an approval\n").into_response(),
+    }
 }
 
 fn serve(asset: &'static Asset, request: &HeaderMap) -> Response {
@@ -81,11 +100,11 @@ fn etag(asset: &Asset) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::path::Path;
+    use std::path::Path as FilePath;
 
     use super::*;
 
-    fn files(folder: &Path, root: &Path, into: &mut BTreeSet<String>) {
+    fn files(folder: &FilePath, root: &FilePath, into: &mut BTreeSet<String>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
@@ -98,7 +117,7 @@ mod tests {
 
     #[test]
     fn every_built_file_is_embedded() {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web/dist");
+        let root = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../../web/dist");
         let mut built = BTreeSet::new();
         files(&root, &root, &mut built);
         let embedded: BTreeSet<String> = ASSETS.iter().map(|asset| asset.file.to_owned()).collect();
@@ -106,8 +125,10 @@ mod tests {
     }
 
     #[test]
-    fn the_page_asks_only_for_files_that_are_there() {
-        let page = std::str::from_utf8(ASSETS[0].bytes).unwrap();
+    fn the_pages_ask_only_for_files_that_are_there() {
+        let pages = ASSETS.iter().filter(|asset| asset.file.ends_with(".html"));
+        let pages = pages.map(|asset| std::str::from_utf8(asset.bytes).unwrap());
+        let page = &pages.collect::<String>();
         for attribute in ["src=\"", "href=\""] {
             for rest in page.split(attribute).skip(1) {
                 let path = rest.split('"').next().unwrap();

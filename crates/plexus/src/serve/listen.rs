@@ -22,10 +22,26 @@ pub async fn bind(config: &Config) -> Result<TcpListener> {
     if !address.ip().is_loopback() && !config.allow_non_loopback {
         bail!(
             "could not listen on {address}: other machines could reach it, and whoever has the \
-             token can run programs here; \
-             say --allow-non-loopback if that is what you want (and put TLS in front of it)"
+             token can run programs here; set tls.listen to {address} and listen to a loopback \
+             address, or say --allow-non-loopback if it must go without encryption"
         );
     }
+    take(address).await
+}
+
+/// Binds the address for TLS, if one is configured. Whoever names it wants to be reached there, and
+/// nothing on it goes without encryption, so it needs no further leave.
+///
+/// # Errors
+/// When the address is not one, or is taken.
+pub async fn bind_tls(config: &Config) -> Result<Option<TcpListener>> {
+    if config.tls.listen.is_empty() {
+        return Ok(None);
+    }
+    take(resolve(&config.tls.listen).await?).await.map(Some)
+}
+
+async fn take(address: SocketAddr) -> Result<TcpListener> {
     match TcpListener::bind(address).await {
         Ok(listener) => Ok(listener),
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
@@ -59,6 +75,7 @@ async fn resolve(listen: &str) -> Result<SocketAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::TlsConfig;
 
     fn config(listen: &str) -> Config {
         Config { listen: listen.into(), ..Config::default() }
@@ -68,8 +85,13 @@ mod tests {
     async fn an_address_that_others_can_reach_needs_leave() {
         let error = bind(&config("0.0.0.0:0")).await.unwrap_err().to_string();
         assert!(error.contains("--allow-non-loopback"), "{error}");
+        assert!(error.contains("tls.listen"), "{error}");
         let allowed = Config { allow_non_loopback: true, ..config("0.0.0.0:0") };
         assert!(bind(&allowed).await.is_ok());
+        assert!(bind_tls(&config("127.0.0.1:0")).await.unwrap().is_none());
+        let tls = TlsConfig { listen: "0.0.0.0:0".into(), ..TlsConfig::default() };
+        let tls = Config { tls, ..config("127.0.0.1:0") };
+        assert!(bind_tls(&tls).await.unwrap().is_some(), "what is encrypted needs no leave");
     }
 
     #[tokio::test]

@@ -1,10 +1,11 @@
 //! `plexus serve`: from the configuration to a running server, and to its end.
 //!
-//! In reading order: this file is the life of a server; [`listen`] takes the port or says who has
-//! it; [`descriptors`] makes room for connections; [`logging`] writes the log and changes its
-//! level; [`telemetry`] hands it to a collector; [`pages`] are the addresses that are no doors
-//! ([`dashboard`], [`metrics`], `/healthz`); [`steward`] has the operator's methods over the server
-//! itself; [`shared`] opens a store that other servers use too, and [`relay`] reaches them.
+//! In reading order: this file is the life of a server; [`listen`] takes the ports or says who has
+//! them; [`tls`] has the certificate of the encrypted one; [`descriptors`] makes room for
+//! connections; [`logging`] writes the log and changes its level; [`telemetry`] hands it to a
+//! collector; [`pages`] are the addresses that are no doors ([`dashboard`], [`metrics`],
+//! `/healthz`); [`steward`] has the operator's methods over the server itself; [`shared`] opens a
+//! store that other servers use too, and [`relay`] reaches them.
 
 mod dashboard;
 mod descriptors;
@@ -21,6 +22,7 @@ pub mod telemetry;
 #[cfg(not(feature = "otel"))]
 #[path = "no_telemetry.rs"]
 pub mod telemetry;
+pub(crate) mod tls;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,8 +30,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use plexus_engine::Engine;
+use plexus_engine::settings::Reach;
 use plexus_engine::wall::WallSettings;
 use plexus_store::{Prompts, UnixMillis};
+use plexus_tls::serving::Serving;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -77,6 +82,14 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     let codex = choose_codex(&config.codex_bin, &own, path.as_deref());
     // The port before the store: a taken port must not leave a half-made data directory behind.
     let listener = listen::bind(&config).await?;
+    let encrypted = match listen::bind_tls(&config).await? {
+        Some(listener) => {
+            let address = listener.local_addr().context("could not use the listener")?;
+            Some((listener, tls::certificate(&config, &options.data_dir, address)?))
+        }
+        None => None,
+    };
+    let reach = reach(&config, encrypted.as_ref())?;
     let receivers =
         receiver::receivers(&config.webhooks, &options.sources.env).map_err(could_not)?;
     let walls = config.confine.walls(&options.data_dir).context("could not find this program")?;
@@ -87,6 +100,7 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
         .settings(|settings| {
             config.apply_to(settings);
             settings.wall = walls.clone();
+            settings.reach = reach.clone();
         })
         .durability(config.durability())
         .limits(door_limits)
@@ -110,6 +124,7 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     let url = crate::wiring::url_of(listener.local_addr().context("could not use the listener")?);
     greet(&url, plexus.data_dir(), &agent, &config.store.url);
     say(&format!("  wall   {}", wall_words(&walls)));
+    say_reach(&reach, encrypted.as_ref());
     let shutdown = CancellationToken::new();
     let listening = Signals::listen()?;
     let upkeep = tokio::spawn(signals_until_stop(
@@ -128,7 +143,8 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
         config.prune_after_days,
         shutdown.clone(),
     ));
-    let stopped = plexus.serve(listener, shutdown.clone()).await.map_err(could_not);
+    let stopped =
+        plexus.serve_with_tls(listener, encrypted, shutdown.clone()).await.map_err(could_not);
     shutdown.cancel();
     let (_, _) = tokio::join!(upkeep, pruning);
     if let Some(telemetry) = telemetry {
@@ -139,6 +155,35 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     let stopped = stopped?;
     say(&stopped_with(stopped.children as u64));
     Ok(())
+}
+
+/// Where people elsewhere reach this server: where the configuration says, else where it listens
+/// with TLS.
+fn reach(config: &config::Config, encrypted: Option<&(TcpListener, Serving)>) -> Result<Reach> {
+    let listens = match encrypted {
+        Some((listener, _)) => {
+            let address = listener.local_addr().context("could not use the listener")?;
+            Some(crate::wiring::url_of(address).replacen("http", "https", 1))
+        }
+        None => None,
+    };
+    let public = config.public_url.trim_end_matches('/');
+    Ok(Reach {
+        url: (!public.is_empty()).then(|| public.to_owned()).or(listens),
+        fingerprint: encrypted.map(|(_, serving)| serving.fingerprint.clone()),
+    })
+}
+
+fn say_reach(reach: &Reach, encrypted: Option<&(TcpListener, Serving)>) {
+    if let Some(url) = &reach.url {
+        say(&format!("  phone  {url} (plexus pair)"));
+    }
+    if let Some((listener, serving)) = encrypted {
+        let address = listener.local_addr().map(|address| address.to_string());
+        let address = address.unwrap_or_default();
+        say(&format!("  tls    {address}, SHA-256 {}", serving.fingerprint));
+        tracing::info!(address, fingerprint = serving.fingerprint, "listening with TLS");
+    }
 }
 
 /// The message about a stopped server, which both the server and `plexus stop` print.

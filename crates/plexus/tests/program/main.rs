@@ -10,6 +10,7 @@ mod answers;
 mod changes;
 mod commands;
 mod conversation;
+mod devices;
 mod doctor;
 mod logs;
 mod mcp;
@@ -25,3 +26,4 @@ mod shell;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod terminal;
+mod tls;

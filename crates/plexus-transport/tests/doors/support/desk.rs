@@ -18,6 +18,8 @@ pub(crate) struct Desk {
     pub(crate) permits: Mutex<HashMap<String, Map<String, Value>>>,
     /// Tokens that are revoked.
     pub(crate) revoked: Mutex<Vec<String>>,
+    /// Changes when the server itself revoked some.
+    pub(crate) revocations: tokio::sync::watch::Sender<u64>,
     changed: Notify,
     /// Counts answers, for subscribers.
     pub(super) version: tokio::sync::watch::Sender<u64>,

@@ -34,6 +34,10 @@ impl Authenticator for Tokens {
         let caller = self.callers.get(token.expose()).copied().filter(|_| !revoked);
         caller.ok_or_else(|| CallError::unauthorized("know this token"))
     }
+
+    fn revocations(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.desk.revocations.subscribe()
+    }
 }
 
 /// A running server; dropping it stops it as `kill -9` would: connections break without a message.

@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::cli::complete::{approvals, everything, sessions};
 use crate::config::{default_data_dir, real_path};
 pub use decide::{Approve, Deny, RuleAdd, Rules, RulesCommand, ScopeArgs, Which};
-pub use outside::{Acp, Editor, Mcp, McpConfig, Parents, ParentsCommand, Tools};
+pub use outside::{Acp, Devices, DevicesCommand, Editor, Mcp, McpConfig, Parents, ParentsCommand, Tools};
 pub use serve::Serve;
 pub use work::{Attach, Demo, Logs, Run};
 
@@ -205,6 +205,17 @@ pub enum Command {
     },
     /// List parents outside that have a token of their own, or take their tokens back.
     Parents(Parents),
+    /// Give a phone a token that may read and decide: prints a QR code and a link that work once.
+    Pair {
+        /// What to call it [default: phone, or phone-2 and so on].
+        #[arg(long)]
+        name: Option<String>,
+        /// How it is printed.
+        #[command(flatten)]
+        json: Json,
+    },
+    /// List the phones that may read and decide, or take one back.
+    Devices(Devices),
     /// Print the operator's token.
     Token,
     /// Look for what usually goes wrong, and say the next step.

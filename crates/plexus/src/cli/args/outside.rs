@@ -71,6 +71,27 @@ pub enum Editor {
     Neovim,
 }
 
+/// `plexus devices`.
+#[derive(Args, Debug)]
+pub struct Devices {
+    /// What to do; without it they are listed.
+    #[command(subcommand)]
+    pub command: Option<DevicesCommand>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What to do with devices.
+#[derive(Subcommand, Debug)]
+pub enum DevicesCommand {
+    /// End the token of a device, and cut what it has open at once.
+    Revoke {
+        /// Its name.
+        name: String,
+    },
+}
+
 /// `plexus parents`.
 #[derive(Args, Debug)]
 pub struct Parents {

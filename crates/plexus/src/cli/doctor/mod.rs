@@ -3,14 +3,15 @@
 //! In reading order: this file is the command and what a finding is; [`agent`] looks at the agent
 //! and the tools it needs, [`acp`] at agents of the Agent Client Protocol, [`data`] at the data
 //! directory, its store, its disk and the clock, [`nodes`] at the servers that share the store,
-//! [`server`] at the server, its port and where it may work, [`wall`] at what this machine can
-//! enforce around a program.
+//! [`server`] at the server, its port and where it may work, [`reach`] at its certificate and its
+//! address for other machines, [`wall`] at what this machine can enforce around a program.
 
 mod acp;
 mod agent;
 mod codex;
 mod data;
 mod nodes;
+mod reach;
 mod server;
 mod wall;
 
@@ -108,6 +109,8 @@ pub(super) async fn doctor(global: &Global, json: bool) -> Result<u8> {
         server::look_at_directory(&data_dir),
         server::look_at_files(),
     ]);
+    findings.extend(reach::look_at_certificate(&config, &data_dir));
+    findings.extend(reach::look_at_address(&config));
     findings.extend(wall::look(&config.confine).await);
     if json {
         screen::line(&serde_json::to_string_pretty(&findings)?)?;
