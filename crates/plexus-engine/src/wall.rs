@@ -104,6 +104,23 @@ pub struct Site<'a> {
     pub asks_with: Option<SecretToken>,
 }
 
+/// Returns the directory of a run in which the files of its wall are. Nobody within can see it.
+#[must_use]
+pub fn files_of(run_dir: &Path) -> PathBuf {
+    run_dir.join("wall")
+}
+
+/// Returns the file in which the egress process notes who opened the connection that a question of
+/// the network is about: its pid and start time. `None` for a name that no such question has; the
+/// name comes from whoever asks, so it must not lead elsewhere.
+#[must_use]
+pub fn asker_file(files: &Path, question: &str) -> Option<PathBuf> {
+    let id = question.strip_prefix("network-")?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let is_name = (1..=64).contains(&id.len()) && id.bytes().all(is_plain);
+    is_name.then(|| files.join(format!("asker-{id}")))
+}
+
 /// A command that is run over a copy.
 #[derive(Clone, Debug)]
 pub struct Trial {
@@ -302,7 +319,7 @@ impl Settings {
     /// Returns the directory of a run that its wall needs.
     #[must_use]
     pub fn wall_dir(&self, key: RunKey) -> PathBuf {
-        self.run_dir(key).join("wall")
+        files_of(&self.run_dir(key))
     }
 }
 

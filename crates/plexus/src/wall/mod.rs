@@ -173,7 +173,7 @@ impl Walls for MachineWalls {
     }
 
     fn build(&self, site: &Site<'_>) -> Result<Stage, NoWall> {
-        let dir = site.run_dir.join("wall");
+        let dir = plexus_engine::wall::files_of(site.run_dir);
         let temp = dir.join("temp");
         make_dir(&temp).map_err(|error| at(&temp, &error))?;
         let mut wall = self.wall_of(site.config, &temp)?;
