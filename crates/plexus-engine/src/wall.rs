@@ -49,6 +49,14 @@ pub trait Walls: Debug + Send + Sync + 'static {
     /// When that cannot be done here. The command has not run then.
     fn preview(&self, trial: &Trial) -> Result<Previewed, NoWall>;
 
+    /// Returns the files in the writable places of a run that changed since it started and that
+    /// programs outside the wall run or take orders from. Reads them all, so it blocks for a
+    /// moment.
+    fn changed_outside(&self, run_dir: &Path) -> Vec<PathBuf> {
+        let _ = run_dir;
+        Vec::new()
+    }
+
     /// Says where the key of the model is, for a child with these variables.
     fn key(&self, needs: &WallNeeds, has: &dyn Fn(&str) -> bool) -> String;
 }
