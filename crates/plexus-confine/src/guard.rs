@@ -4,12 +4,13 @@
 //! below a directory that it gave it for, and no tier puts placeholders where nothing is. So a
 //! [`Watch`] compares before and after, and the caller reports what changed.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 /// Names in a writable directory that tools outside read as code or as the names of programs.
@@ -56,6 +57,8 @@ const MAX_SUBMODULES: usize = 64;
 const MAX_FILES: usize = 4_096;
 /// The most bytes of one file that are compared. Settings are smaller.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
+/// The most bytes of one watched place that are compared. Of the files beyond, their sizes are.
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// Returns the places to protect below a writable directory, whether they exist or not.
 #[must_use]
@@ -68,6 +71,11 @@ pub fn places(dir: &Path) -> Vec<PathBuf> {
         Ok(_) | Err(_) => places.push(git),
     }
     places
+}
+
+/// Whether a directory is what git keeps a repository in.
+fn is_git_directory(dir: &Path) -> bool {
+    dir.join("HEAD").is_file() && dir.join("objects").is_dir()
 }
 
 /// Returns the places to protect in a git directory and in its submodules.
@@ -86,17 +94,23 @@ pub fn places_of_git(git: &Path) -> Vec<PathBuf> {
     places
 }
 
-/// The state of the places to protect, to be compared after the program has ended.
-#[derive(Debug)]
+/// The state of the places to protect, to be compared after the program has worked.
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Watch {
-    before: BTreeMap<PathBuf, Option<[u8; 32]>>,
+    before: Vec<(PathBuf, Option<[u8; 32]>)>,
 }
 
 impl Watch {
     /// Looks at the places below these directories.
     #[must_use]
     pub fn begin(dirs: &[PathBuf]) -> Self {
-        let before = dirs.iter().flat_map(|dir| places(dir)).map(|place| {
+        let of = |dir: &PathBuf| match is_git_directory(dir) {
+            // The repository of a linked worktree.
+            true => places_of_git(dir),
+            false => places(dir),
+        };
+        let places: BTreeSet<PathBuf> = dirs.iter().flat_map(of).collect();
+        let before = places.into_iter().map(|place| {
             let digest = digest(&place);
             (place, digest)
         });
@@ -120,7 +134,7 @@ impl Watch {
 fn digest(place: &Path) -> Option<[u8; 32]> {
     place.symlink_metadata().ok()?;
     let mut hasher = Sha256::new();
-    let mut left = MAX_FILES;
+    let mut left = Left { files: MAX_FILES, bytes: MAX_BYTES };
     if add(&mut hasher, place, &mut left).is_err() {
         // What cannot be read now could be read before or the other way round: a change as well.
         hasher.update(b"unreadable");
@@ -128,11 +142,17 @@ fn digest(place: &Path) -> Option<[u8; 32]> {
     Some(hasher.finalize().into())
 }
 
-fn add(hasher: &mut Sha256, path: &Path, left: &mut usize) -> io::Result<()> {
-    if *left == 0 {
+/// How much of a place may still be compared.
+struct Left {
+    files: usize,
+    bytes: u64,
+}
+
+fn add(hasher: &mut Sha256, path: &Path, left: &mut Left) -> io::Result<()> {
+    if left.files == 0 {
         return Ok(());
     }
-    *left -= 1;
+    left.files -= 1;
     let meta = path.symlink_metadata()?;
     hasher.update(path.as_os_str().as_bytes());
     hasher.update([0]);
@@ -148,7 +168,9 @@ fn add(hasher: &mut Sha256, path: &Path, left: &mut usize) -> io::Result<()> {
     } else if meta.is_file() {
         hasher.update(meta.len().to_le_bytes());
         let mut bytes = Vec::new();
-        fs::File::open(path)?.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
+        let most = MAX_FILE_BYTES.min(left.bytes);
+        let read = fs::File::open(path)?.take(most).read_to_end(&mut bytes)?;
+        left.bytes = left.bytes.saturating_sub(read as u64);
         hasher.update(&bytes);
     }
     Ok(())

@@ -49,6 +49,14 @@ pub trait Walls: Debug + Send + Sync + 'static {
     /// When that cannot be done here. The command has not run then.
     fn preview(&self, trial: &Trial) -> Result<Previewed, NoWall>;
 
+    /// Returns the files in the writable places of a run that changed since it started and that
+    /// programs outside the wall run or take orders from. Reads them all, so it blocks for a
+    /// moment.
+    fn changed_outside(&self, run_dir: &Path) -> Vec<PathBuf> {
+        let _ = run_dir;
+        Vec::new()
+    }
+
     /// Says where the key of the model is, for a child with these variables.
     fn key(&self, needs: &WallNeeds, has: &dyn Fn(&str) -> bool) -> String;
 }
@@ -102,6 +110,23 @@ pub struct Site<'a> {
     pub server: Option<String>,
     /// The token with which the network's questions are asked; none when nobody is asked.
     pub asks_with: Option<SecretToken>,
+}
+
+/// Returns the directory of a run in which the files of its wall are. Nobody within can see it.
+#[must_use]
+pub fn files_of(run_dir: &Path) -> PathBuf {
+    run_dir.join("wall")
+}
+
+/// Returns the file in which the egress process notes who opened the connection that a question of
+/// the network is about: its pid and start time. `None` for a name that no such question has; the
+/// name comes from whoever asks, so it must not lead elsewhere.
+#[must_use]
+pub fn asker_file(files: &Path, question: &str) -> Option<PathBuf> {
+    let id = question.strip_prefix("network-")?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let is_name = (1..=64).contains(&id.len()) && id.bytes().all(is_plain);
+    is_name.then(|| files.join(format!("asker-{id}")))
 }
 
 /// A command that is run over a copy.
@@ -302,7 +327,7 @@ impl Settings {
     /// Returns the directory of a run that its wall needs.
     #[must_use]
     pub fn wall_dir(&self, key: RunKey) -> PathBuf {
-        self.run_dir(key).join("wall")
+        files_of(&self.run_dir(key))
     }
 }
 

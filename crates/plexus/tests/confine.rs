@@ -8,6 +8,8 @@
     reason = "a suite with a `main` of its own says what it does"
 )]
 
+#[path = "confine/sessions.rs"]
+mod sessions;
 #[path = "confine/without.rs"]
 mod without;
 
@@ -32,6 +34,14 @@ const CASES: &[(&str, Case)] = &[
     ("nothing_starts_when_a_path_is_missing", missing),
     ("a_change_of_what_runs_outside_is_reported", reported),
     ("nothing_starts_where_the_working_directory_cannot_be_written", without::writing),
+    (
+        "sessions_do_not_start_where_the_working_directory_cannot_be_written",
+        sessions::do_not_start_where_nothing_can_be_written,
+    ),
+    (
+        "sessions_tell_what_was_left_for_programs_outside",
+        sessions::tell_what_was_left_for_programs_outside,
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -62,6 +72,23 @@ fn main() -> ExitCode {
     for (name, case) in [
         ("nothing_starts_without_landlock", without::landlock as fn(&Place) -> Result<()>),
         ("nothing_starts_without_the_namespaces_that_were_asked_for", without::namespaces),
+        ("sessions_say_once_that_there_is_no_wall", sessions::say_once_that_there_is_none),
+        (
+            "sessions_do_not_start_where_their_wall_is_gone",
+            sessions::do_not_start_where_the_wall_is_gone,
+        ),
+        (
+            "sessions_have_the_weaker_tier_without_namespaces",
+            sessions::have_the_weaker_tier_without_namespaces,
+        ),
+        (
+            "sessions_are_refused_where_a_configured_path_is_missing",
+            sessions::are_refused_where_a_configured_path_is_missing,
+        ),
+        (
+            "sessions_of_run_have_no_wall_where_that_is_said",
+            sessions::of_run_have_none_where_that_is_said,
+        ),
     ] {
         trials.push(trial(name.into(), refusal(&machine.full), case));
     }

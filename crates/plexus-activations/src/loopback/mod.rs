@@ -42,6 +42,7 @@ use plexus_engine::reading::turns::Turns;
 use plexus_engine::replan::Replans;
 use plexus_engine::session::SessionConfig;
 use plexus_engine::session::SessionState;
+use plexus_engine::settings::Settings;
 use plexus_engine::start::Address;
 use plexus_store::{
     ApprovalFilter, ApprovalRecord, Change, DecidedBy, PageRequest, Priority, SessionRecord, Stage,
@@ -75,6 +76,7 @@ pub struct Loopback {
     agents: Agents,
     neighbours: Arc<Neighbours>,
     previews: Arc<Previews>,
+    settings: Arc<Settings>,
 }
 
 impl Loopback {
@@ -91,6 +93,7 @@ impl Loopback {
             agents: engine.agents.clone(),
             neighbours: Arc::clone(&engine.neighbours),
             previews: Arc::clone(&engine.previews),
+            settings: Arc::clone(&engine.settings),
         })
     }
 

@@ -10,8 +10,8 @@ use plexus_engine::driver::Channel;
 use plexus_engine::tools::NETWORK_TOOL;
 use plexus_engine::wait::{STORE_RETRY, decision};
 use plexus_store::{
-    ApprovalRecord, Change, DecidedBy, Fate, JsonText, Priority, SessionRecord, SettleApproval,
-    StoreError, UnixMillis, Verdict,
+    ApprovalRecord, Change, DecidedBy, Fate, JsonText, Priority, RunKey, SessionRecord,
+    SettleApproval, StoreError, UnixMillis, Verdict,
 };
 use plexus_wire::{Done, ErrorKind, PermitAnswer, PermitRequest, RefusedAttempt};
 use schemars::JsonSchema;
@@ -79,9 +79,9 @@ impl Loopback {
     async fn ask(&self, call: &Call, request: &PermitRequest) -> Result<ApprovalRecord, CallError> {
         let session = self.asking_session(&call.caller).await?;
         let input = JsonText::of(&request.input)?;
-        // A connection names no call: whoever decides is told which commands run.
+        // A connection names no call: whoever decides is told which command opened it.
         let description = match request.tool_name == NETWORK_TOOL {
-            true => Some(self.approvals.running_commands(&session).await?),
+            true => Some(self.asked_by(&session, &request.tool_use_id).await?),
             false => None,
         };
         loop {
@@ -116,6 +116,16 @@ impl Loopback {
                 }
             }
         }
+    }
+
+    async fn asked_by(
+        &self,
+        session: &SessionRecord,
+        question: &str,
+    ) -> Result<String, StoreError> {
+        let run = self.run_of(session).await?;
+        let run_dir = run.map(|n| self.settings.run_dir(RunKey { session: session.id, n }));
+        self.approvals.asked_by(session, run_dir.as_deref(), question).await
     }
 
     async fn asking_session(&self, caller: &Caller) -> Result<SessionRecord, CallError> {

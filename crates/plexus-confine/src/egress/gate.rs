@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, watch};
 
-use super::HostPattern;
+use super::{Connection, HostPattern};
 
 /// What was decided about a host.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,8 +26,13 @@ pub enum Decision {
 /// Decides whether the program may reach a host.
 pub trait Decide: Send + Sync + 'static {
     /// Decides at once or waits for somebody. The caller bounds how long a connection waits for it,
-    /// not how long the question stays open.
-    fn decide(&self, host: &str, port: u16) -> Pin<Box<dyn Future<Output = Decision> + Send>>;
+    /// not how long the question stays open. `from` is the first connection that waits.
+    fn decide(
+        &self,
+        host: &str,
+        port: u16,
+        from: Connection,
+    ) -> Pin<Box<dyn Future<Output = Decision> + Send>>;
 }
 
 /// The list alone: another host is refused at once.
@@ -43,7 +48,12 @@ impl ListedHosts {
 }
 
 impl Decide for ListedHosts {
-    fn decide(&self, host: &str, port: u16) -> Pin<Box<dyn Future<Output = Decision> + Send>> {
+    fn decide(
+        &self,
+        host: &str,
+        port: u16,
+        _: Connection,
+    ) -> Pin<Box<dyn Future<Output = Decision> + Send>> {
         let decision = if self.has(host, port) {
             Decision::Allow
         } else {
@@ -89,11 +99,16 @@ impl Gate {
     }
 
     /// Waits for the decision about a host, within the bounds.
-    pub(crate) async fn pass(self: &Arc<Self>, host: &str, port: u16) -> Decision {
+    pub(crate) async fn pass(
+        self: &Arc<Self>,
+        host: &str,
+        port: u16,
+        from: Connection,
+    ) -> Decision {
         let Ok(_place) = self.held.try_acquire() else {
             return Decision::Deny("too many connections wait for an answer".to_owned());
         };
-        let Some(mut answer) = self.question(host, port) else {
+        let Some(mut answer) = self.question(host, port, from) else {
             return Decision::Deny("too many hosts wait for an answer".to_owned());
         };
         let heard = tokio::time::timeout(self.bounds.hold, answer.wait_for(Option::is_some)).await;
@@ -115,7 +130,7 @@ impl Gate {
     }
 
     /// Joins the question about a host, or asks it. `None` when too many are open.
-    fn question(self: &Arc<Self>, host: &str, port: u16) -> Option<Question> {
+    fn question(self: &Arc<Self>, host: &str, port: u16, from: Connection) -> Option<Question> {
         let key = (host.to_owned(), port);
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(open) = questions.get(&key) {
@@ -129,7 +144,7 @@ impl Gate {
             return None;
         }
         let (tell, hear) = watch::channel(None);
-        let answer = self.decider.decide(host, port);
+        let answer = self.decider.decide(host, port, from);
         tokio::spawn(async move {
             let decision = answer.await;
             tell.send_replace(Some(decision));
@@ -170,7 +185,12 @@ mod tests {
     }
 
     impl Decide for Person {
-        fn decide(&self, _: &str, _: u16) -> Pin<Box<dyn Future<Output = Decision> + Send>> {
+        fn decide(
+            &self,
+            _: &str,
+            _: u16,
+            _: Connection,
+        ) -> Pin<Box<dyn Future<Output = Decision> + Send>> {
             self.asked.fetch_add(1, Ordering::SeqCst);
             let answers = Arc::clone(&self.answers);
             Box::pin(async move {
@@ -178,6 +198,11 @@ mod tests {
                 Decision::Allow
             })
         }
+    }
+
+    fn from() -> Connection {
+        let at = |port: u16| ([127, 0, 0, 1], port).into();
+        Connection { program: at(1), door: at(2) }
     }
 
     fn bounds(hold: Duration) -> Bounds {
@@ -190,12 +215,12 @@ mod tests {
         let gate = Gate::new(Arc::clone(&person) as _, bounds(Duration::from_secs(3_600)));
         let [one, two] = [0, 1].map(|_| {
             let gate = Arc::clone(&gate);
-            tokio::spawn(async move { gate.pass("a.org", 443).await })
+            tokio::spawn(async move { gate.pass("a.org", 443, from()).await })
         });
         while gate.held.available_permits() > 0 {
             tokio::task::yield_now().await;
         }
-        let third = gate.pass("a.org", 443).await;
+        let third = gate.pass("a.org", 443, from()).await;
         let full = Decision::Deny("too many connections wait for an answer".to_owned());
         assert_eq!(third, full);
         person.answers.notify_one();
@@ -207,14 +232,14 @@ mod tests {
     async fn a_late_answer_counts_for_the_next_try() {
         let person = Arc::new(Person::default());
         let gate = Gate::new(Arc::clone(&person) as _, bounds(Duration::from_secs(1)));
-        assert!(matches!(gate.pass("a.org", 443).await, Decision::Deny(_)));
+        assert!(matches!(gate.pass("a.org", 443, from()).await, Decision::Deny(_)));
         let other = Decision::Deny("too many hosts wait for an answer".to_owned());
-        assert_eq!(gate.pass("b.org", 443).await, other);
+        assert_eq!(gate.pass("b.org", 443, from()).await, other);
         person.answers.notify_one();
-        assert_eq!(gate.pass("a.org", 443).await, Decision::Allow);
+        assert_eq!(gate.pass("a.org", 443, from()).await, Decision::Allow);
         assert_eq!(person.asked.load(Ordering::SeqCst), 1);
         // The answer is used up: the next connection is a new question.
-        assert!(matches!(gate.pass("a.org", 443).await, Decision::Deny(_)));
+        assert!(matches!(gate.pass("a.org", 443, from()).await, Decision::Deny(_)));
         assert_eq!(person.asked.load(Ordering::SeqCst), 2);
     }
 }

@@ -1,13 +1,15 @@
 //! The egress process: outside the wall, and all that a program inside has of the network.
 //!
 //! In reading order: this file opens the doors and serves them; [`gate`] decides about hosts and
-//! bounds how long a connection is held; [`hosts`] is the list; [`proxy`] is the HTTP proxy,
-//! [`dial`] resolves and connects for it; [`model`] is the door to the model's API; [`upstream`] is
-//! a proxy that this machine has to go through.
+//! bounds how long a connection is held; [`hosts`] is the list; [`connection`] finds the process
+//! that opened a connection; [`proxy`] is the HTTP proxy, [`dial`] resolves and connects for it;
+//! [`model`] is the door to the model's API; [`upstream`] is a proxy that this machine has to go
+//! through.
 //!
 //! There is no look into TLS: what goes through an allowed tunnel is between the program and the
 //! host.
 
+mod connection;
 mod dial;
 mod gate;
 mod hosts;
@@ -31,6 +33,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 
+pub use connection::{Connection, Holder};
 pub use gate::{Bounds, Decide, Decision, ListedHosts};
 pub use hosts::{BadHost, HostPattern};
 pub use model::{ApiKey, ModelApi, ModelError};
@@ -223,8 +226,9 @@ impl Service {
             // A program that opens too many waits in its own backlog.
             let Ok(place) = Arc::clone(&self.connections).acquire_owned().await else { return };
             match listener.accept().await {
-                Ok((stream, _)) => {
-                    connections.spawn(Arc::clone(&self).connection(port, stream, place));
+                Ok((stream, program)) => {
+                    let serving = Arc::clone(&self).connection(port, stream, program, place);
+                    connections.spawn(serving);
                 }
                 // Out of descriptors, or the peer was gone: the listener itself is well.
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
@@ -233,17 +237,22 @@ impl Service {
         }
     }
 
-    async fn connection(self: Arc<Self>, port: u16, stream: TcpStream, _: OwnedSemaphorePermit) {
-        if stream.set_nodelay(true).is_err() {
-            return;
-        }
+    async fn connection(
+        self: Arc<Self>,
+        port: u16,
+        stream: TcpStream,
+        program: SocketAddr,
+        _: OwnedSemaphorePermit,
+    ) {
+        let (Ok(()), Ok(door)) = (stream.set_nodelay(true), stream.local_addr()) else { return };
+        let from = Connection { program, door };
         if let Some(server) = self.server.as_ref().filter(|server| server.port == port) {
             return relay(stream, server).await;
         }
         let (tunnels, mut tunnel) = mpsc::channel(1);
         let service = hyper::service::service_fn(|request| {
             let (this, tunnels) = (Arc::clone(&self), tunnels.clone());
-            async move { Ok::<_, Infallible>(this.answer(port, tunnels, request).await) }
+            async move { Ok::<_, Infallible>(this.answer(port, from, tunnels, request).await) }
         });
         let serving = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
@@ -262,14 +271,15 @@ impl Service {
     async fn answer(
         &self,
         port: u16,
+        from: Connection,
         tunnels: mpsc::Sender<proxy::Tunnel>,
         request: hyper::Request<hyper::body::Incoming>,
     ) -> proxy::Answer {
         let port = Some(port);
         match (&self.gate, &self.model) {
             (Some(gate), _) if port == self.doors.proxy => {
-                let upstream = self.upstream.as_ref();
-                proxy::serve(Arc::clone(gate), tunnels, upstream, request).await
+                let gate = proxy::Passage { gate, from };
+                proxy::serve(gate, tunnels, self.upstream.as_ref(), request).await
             }
             (_, Some(model)) if port == self.doors.model => {
                 model.serve(self.upstream.as_ref(), request).await

@@ -15,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
 
+use super::connection::Connection;
 use super::dial::dial;
 use super::gate::{Decision, Gate};
 use super::hosts::normal;
@@ -25,10 +26,23 @@ pub(crate) type Answer = Response<BoxBody<Bytes, hyper::Error>>;
 /// What a connection turns into after it was answered.
 pub(crate) type Tunnel = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// The gate, as one connection comes to it.
+#[derive(Clone, Copy)]
+pub(crate) struct Passage<'a> {
+    pub(crate) gate: &'a Arc<Gate>,
+    pub(crate) from: Connection,
+}
+
+impl Passage<'_> {
+    async fn pass(self, host: &str, port: u16) -> Decision {
+        self.gate.pass(host, port, self.from).await
+    }
+}
+
 /// Serves one request of the program. A tunnel is handed to whoever owns the connection, which it
 /// then is.
 pub(crate) async fn serve(
-    gate: Arc<Gate>,
+    gate: Passage<'_>,
     tunnels: mpsc::Sender<Tunnel>,
     upstream: Option<&UpstreamProxy>,
     request: Request<Incoming>,
@@ -41,7 +55,7 @@ pub(crate) async fn serve(
 }
 
 async fn tunnel(
-    gate: Arc<Gate>,
+    gate: Passage<'_>,
     tunnels: mpsc::Sender<Tunnel>,
     upstream: Option<&UpstreamProxy>,
     request: Request<Incoming>,
@@ -71,7 +85,7 @@ async fn tunnel(
 }
 
 async fn forward(
-    gate: Arc<Gate>,
+    gate: Passage<'_>,
     upstream: Option<&UpstreamProxy>,
     request: Request<Incoming>,
 ) -> Answer {

@@ -1,16 +1,18 @@
-//! Which command causes a question about the network, as far as the events tell.
+//! Which command causes a question about the network, as far as it is known.
 //!
-//! A connection names no tool call. The chat's events say which shell commands run at this moment;
-//! but the agent itself, or something that it left running, may have opened the connection. The
+//! A connection names no tool call. The kernel says which [process](super::asker) opened it, and
+//! the chat's events say which shell commands run at this moment. Where the two do not meet, the
 //! text claims no more than is known.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use plexus_core::ApprovalId;
 use plexus_store::{ReadLimit, SessionRecord, StoreError};
 use plexus_wire::{ChatEvent, ToolTarget};
 
 use super::Approvals;
+use super::asker::{Asker, Place};
 use crate::session::SessionConfig;
 
 /// How many of the chat's last events are read: a running command is among the last.
@@ -21,12 +23,19 @@ const MOST_COMMANDS: usize = 4;
 const MAX_COMMAND_CHARS: usize = 300;
 
 impl Approvals {
-    /// Says which commands of a session's open chat run now, for whoever decides about its network.
+    /// Says who asks this question of the network of a session, for whoever decides it: the process
+    /// and its command, or which commands of the open chat run now.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn running_commands(&self, session: &SessionRecord) -> Result<String, StoreError> {
-        let Some(number) = session.open_chat() else { return Ok(words(&[])) };
+    pub async fn asked_by(
+        &self,
+        session: &SessionRecord,
+        run_dir: Option<&Path>,
+        question: &str,
+    ) -> Result<String, StoreError> {
+        let asker = run_dir.and_then(|dir| Asker::of(dir, question));
+        let Some(number) = session.open_chat() else { return Ok(words(asker.as_ref(), &[])) };
         let chat = self.store.chat(session.id, Some(number)).await?;
         let from = chat.total_events.saturating_sub(LOOKED_AT);
         let limit = ReadLimit::events(LOOKED_AT as usize);
@@ -41,7 +50,7 @@ impl Approvals {
                 }
             });
         }
-        Ok(words(&running.commands()))
+        Ok(words(asker.as_ref(), &running.commands()))
     }
 }
 
@@ -84,11 +93,34 @@ impl Running {
     }
 }
 
-fn words(commands: &[&str]) -> String {
-    let cut = |command: &str| {
-        let shown: String = command.chars().take(MAX_COMMAND_CHARS).collect();
-        if shown.len() < command.len() { format!("{shown}…") } else { shown }
-    };
+fn words(asker: Option<&Asker>, commands: &[&str]) -> String {
+    let Some(asker) = asker else { return words_of_events(commands) };
+    let program = &asker.program;
+    match &asker.place {
+        Place::Agent => {
+            format!("asked by the agent itself ({program}) and by none of its commands")
+        }
+        Place::Left => {
+            format!("asked by {program}, which the agent or one of its commands left running")
+        }
+        Place::Below(_) => match asker.command(commands) {
+            Some(command) => {
+                format!("asked by {program}, started by this command: {}", cut(command))
+            }
+            None if commands.is_empty() => {
+                format!("asked by {program}, started by the agent; no command of it runs now")
+            }
+            None => format!("asked by {program}; {}", words_of_events(commands)),
+        },
+    }
+}
+
+fn cut(command: &str) -> String {
+    let shown: String = command.chars().take(MAX_COMMAND_CHARS).collect();
+    if shown.len() < command.len() { format!("{shown}…") } else { shown }
+}
+
+fn words_of_events(commands: &[&str]) -> String {
     match commands {
         [] => "which command asks cannot be known: none of the agent's runs now, so it is the \
                agent itself or something that it left running"
@@ -135,12 +167,30 @@ mod tests {
         for (event, says) in cases {
             let event: ChatEvent = serde_json::from_value(event).unwrap();
             running.note(event, |_, input| input["command"].as_str().map(str::to_owned));
-            let words = words(&running.commands());
+            let words = words(None, &running.commands());
             assert!(words.starts_with(says), "{words}");
         }
         let long = "x".repeat(1_000);
-        assert!(words(&[&long]).ends_with('…') && words(&[&long]).len() < 400);
+        assert!(words(None, &[&long]).ends_with('…') && words(None, &[&long]).len() < 400);
         let many = vec!["c"; 9];
-        assert!(words(&many).ends_with("; and 5 more"), "{}", words(&many));
+        assert!(words(None, &many).ends_with("; and 5 more"), "{}", words(None, &many));
+    }
+
+    #[test]
+    fn a_process_is_named_with_its_command() {
+        let by = |place: Place, commands: &[&str]| {
+            words(Some(&Asker { program: "curl".into(), place }), commands)
+        };
+        let below = || Place::Below(vec!["bash -c 'make it'".into(), "curl x".into()]);
+        for (place, commands, says) in [
+            (Place::Agent, &["make it"][..], "asked by the agent itself (curl)"),
+            (Place::Left, &["make it"], "asked by curl, which the agent or one of its commands"),
+            (below(), &["ls", "make it"], "asked by curl, started by this command: make it"),
+            (below(), &["ls"], "asked by curl; asked while this command runs: ls"),
+            (below(), &[], "asked by curl, started by the agent; no command of it runs now"),
+        ] {
+            let said = by(place, commands);
+            assert!(said.starts_with(says), "{said}");
+        }
     }
 }

@@ -9,7 +9,8 @@
 //! - this file: a question, an answer, and what everything here is built from;
 //! - [`opening`]: a question becomes an approval;
 //! - [`input`]: inputs that can be asked about; [`judge`]: what rules and modes say of a call;
-//! - [`shown`]: approvals as the wire shows them; [`asked_by`]: which command the network asks for;
+//! - [`shown`]: approvals as the wire shows them;
+//! - [`asked_by`]: which command the network asks for; [`asker`]: the process that opened it;
 //! - [`deciding`]: a decision becomes a change; [`answer`]: the answer that the agent gets;
 //! - [`questions`]: answers to a question of the agent;
 //! - [`release`], [`rejudge`]: rules and modes that come later, here and through other servers;
@@ -17,6 +18,7 @@
 
 pub mod answer;
 mod asked_by;
+mod asker;
 pub mod deadlines;
 mod deciding;
 pub mod input;

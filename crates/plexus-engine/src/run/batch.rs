@@ -220,6 +220,7 @@ impl Run {
             self.act(after).await;
         }
         if draft.ended_chat {
+            self.told_outside(draft.outside);
             self.known = None;
             self.chat_ended(stays_warm);
         }

@@ -41,6 +41,8 @@ pub(super) struct Draft {
     /// Whether the stretch ends here: what comes behind looks at what this changes.
     pub(super) commit_now: bool,
     pub(super) ended_chat: bool,
+    /// The changed files that its end tells of.
+    pub(super) outside: Vec<std::path::PathBuf>,
 }
 
 /// A change of the session, and the revision it was planned on.
@@ -79,6 +81,7 @@ impl Draft {
             priority: Priority::Normal,
             commit_now: false,
             ended_chat: false,
+            outside: Vec::new(),
         }
     }
 

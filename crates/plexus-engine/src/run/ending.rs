@@ -1,5 +1,6 @@
 //! How a chat and a run end: judged from what was heard, once, and stored in one transaction.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use plexus_core::{EventId, NodeId};
@@ -13,13 +14,13 @@ use plexus_wire::{ChatEvent, Usage};
 use serde::Serialize;
 
 use super::state::{Begun, OpenChat, RunState, StopReason};
-use super::{Keeping, Over, Pumped, Run, approvals_of};
+use super::{Keeping, Over, Pumped, Run, approvals_of, outside};
 use crate::approvals::Approvals;
 use crate::driver::{Channel, TurnReport};
 use crate::event::ToNewEvent;
 use crate::parking::transcript;
 use crate::scrub;
-use crate::session::SessionState;
+use crate::session::{SessionConfig, SessionState};
 use crate::wait::STORE_RETRY;
 
 /// How much of what a shim said goes into the reason of a chat's end.
@@ -57,6 +58,7 @@ impl Run {
         state: &mut RunState,
         session: &SessionRecord,
         exit: Option<&ExitFile>,
+        outside: &[PathBuf],
     ) -> Result<Vec<Change>, StoreError> {
         let turn = state.turn();
         let usage = turn.usage;
@@ -94,8 +96,10 @@ impl Run {
         let usage = JsonText::of(&usage)?;
         let mut changes =
             self.approvals.hooks.chat_ended(session, chat.number, &ending, Some(&usage))?;
-        if let Some(text) = unfinished {
-            let events = vec![ChatEvent::Content { text }.to_new_event()?];
+        let last = unfinished.map(|text| ChatEvent::Content { text });
+        let last = last.into_iter().chain(outside::notice(outside));
+        let events = last.map(|event| event.to_new_event()).collect::<Result<Vec<_>, _>>()?;
+        if !events.is_empty() {
             let (session, chat) = (self.key.session, chat.number);
             changes.push(Change::AppendEvents(AppendEvents { session, chat, events }));
         }
@@ -280,7 +284,8 @@ impl Run {
             state.close();
         }
         if !stays && self.unserved().is_none() {
-            changes.extend(self.ending_changes(&mut state, &session, exit)?);
+            let outside = self.changed_outside(&SessionConfig::of(&session)?).await;
+            changes.extend(self.ending_changes(&mut state, &session, exit, &outside)?);
         }
         let exit = match exit {
             Some(exit) => JsonText::of(exit)?,

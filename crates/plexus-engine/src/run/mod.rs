@@ -14,6 +14,7 @@
 //!   what each step adds to it; `permission`: what a line about a permission changes; `live`: text
 //!   that is shown meanwhile;
 //! - `ladder`: cancelling and ending; `ending`: how a chat and a run end, judged and stored;
+//!   `outside`: what an agent within a wall left for programs outside;
 //! - `park`: ending a process that waits, so that `woken`, another one, asks again.
 
 mod batch;
@@ -23,6 +24,7 @@ mod ending;
 mod handle;
 mod ladder;
 mod live;
+mod outside;
 mod park;
 mod permission;
 pub(crate) mod state;
@@ -139,6 +141,8 @@ pub(crate) struct Run {
     position: JournalPosition,
     /// The session as it was read last; `None` after something changed under us.
     known: Option<Arc<Known>>,
+    /// Files for programs outside its wall that a chat has told of.
+    outside_told: outside::Told,
     deltas: DeltaSender,
     /// The last line whose live text was shown.
     shown_to: Option<JournalPosition>,
@@ -227,6 +231,7 @@ impl Run {
             state,
             position: stored.journal,
             known: None,
+            outside_told: outside::Told::new(),
             facts,
             deltas: tools.deltas.sender(stored.key.session),
             shown_to: None,

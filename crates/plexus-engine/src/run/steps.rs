@@ -103,8 +103,10 @@ impl Run {
     async fn end_chat(&self, draft: &mut Draft) -> Result<(), StoreError> {
         draft.flush();
         let session = self.store.session(self.key.session).await?;
-        let changes = self.ending_changes(&mut draft.state, &session, None)?;
+        let outside = self.changed_outside(&draft.known.config).await;
+        let changes = self.ending_changes(&mut draft.state, &session, None, &outside)?;
         draft.changes.extend(changes);
+        draft.outside = outside;
         draft.ended_chat = true;
         draft.commit_now = true;
         Ok(())

@@ -13,6 +13,11 @@ pub fn process_identity(pid: i32) -> Option<u64> {
     stat.lives().then_some(stat.start)
 }
 
+/// Returns the parent of the process `pid`.
+pub fn parent_of(pid: i32) -> Option<i32> {
+    Some(Stat::read(pid)?.parent)
+}
+
 /// Returns the kernel's random id of this boot.
 pub fn boot_id() -> Option<String> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;

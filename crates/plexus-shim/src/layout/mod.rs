@@ -35,7 +35,7 @@ pub use error::LayoutError;
 pub use files::{DIR_MODE, FILE_MODE, write_by_rename};
 pub(crate) use files::{create_private, make_bell};
 pub(crate) use identity::Stat;
-pub use identity::{Delivery, boot_id, process_identity, signal_process};
+pub use identity::{Delivery, boot_id, parent_of, process_identity, signal_process};
 pub use inbox::{InboxSeq, InboxState, MAX_INBOX_BYTES, check_message};
 pub use journal::SegmentNo;
 pub use members::RUN_VARIABLE;

@@ -19,10 +19,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use plexus_client::Client;
 use plexus_confine::egress::{
-    ApiKey, Bounds, Decide, Decision, Egress, EgressOptions, HostPattern, ListedHosts, ModelApi,
-    ServerDoor, UpstreamProxy,
+    ApiKey, Bounds, Connection, Decide, Decision, Egress, EgressOptions, Holder, HostPattern,
+    ListedHosts, ModelApi, ServerDoor, UpstreamProxy,
 };
 use plexus_engine::tools::NETWORK_TOOL;
+use plexus_engine::wall::asker_file;
 use plexus_wire::{ErrorKind, Object, PermitAnswer, PermitRequest, SecretToken};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -103,7 +104,7 @@ pub fn egress(mut args: impl Iterator<Item = OsString>) -> u8 {
     let file = Path::new(&file);
     let outcome = match word.to_str() {
         Some(GUARD) => guard::stand(file, &args.next().unwrap_or_default().to_string_lossy()),
-        Some(SERVE) => serve(file),
+        Some(SERVE) => serve(file, args.next().and_then(|pid| pid.to_str()?.parse().ok())),
         Some(_) | None => guard::start(file),
     };
     match outcome {
@@ -125,13 +126,13 @@ pub(super) fn read(path: &Path) -> Result<EgressFile> {
 }
 
 #[expect(clippy::print_stdout, reason = "whoever started us waits for this line")]
-fn serve(path: &Path) -> Result<()> {
+fn serve(path: &Path, agent: Option<i32>) -> Result<()> {
     let file = read(path)?;
     // The socket is named from here: its whole path may be longer than an address can be.
     std::env::set_current_dir(&file.dir).context("enter the directory of the run")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        let egress = Egress::listen_inside(options(file)?, Path::new(SOCKET))?;
+        let egress = Egress::listen_inside(options(file, agent)?, Path::new(SOCKET))?;
         println!("{READY}");
         io::stdout().flush()?;
         // It ends with the run: the shim ends all that is below it.
@@ -139,7 +140,7 @@ fn serve(path: &Path) -> Result<()> {
     })
 }
 
-fn options(file: EgressFile) -> Result<EgressOptions> {
+fn options(file: EgressFile, agent: Option<i32>) -> Result<EgressOptions> {
     let model = file.model.map(|model| {
         let key = std::env::var(&model.variable).context("the key of the model is not set")?;
         let stand_in = ApiKey::new(model.stand_in);
@@ -151,7 +152,9 @@ fn options(file: EgressFile) -> Result<EgressOptions> {
         (true, None) => Some(Arc::new(listed)),
         (true, Some(token)) => {
             let token = SecretToken::new(token);
-            Some(Arc::new(Asking(Arc::new(Server::new(file.data_dir.clone(), token)), listed)))
+            let (dir, data_dir) = (file.dir, file.data_dir.clone());
+            let server = Server { dir, data_dir, token, agent, allowed: Mutex::default() };
+            Some(Arc::new(Asking(Arc::new(server), listed)))
         }
     };
     let data_dir = file.data_dir;
@@ -177,28 +180,33 @@ fn address_of(data_dir: &Path) -> Option<SocketAddr> {
 struct Asking(Arc<Server>, ListedHosts);
 
 impl Decide for Asking {
-    fn decide(&self, host: &str, port: u16) -> Pin<Box<dyn Future<Output = Decision> + Send>> {
+    fn decide(
+        &self,
+        host: &str,
+        port: u16,
+        from: Connection,
+    ) -> Pin<Box<dyn Future<Output = Decision> + Send>> {
         if self.1.has(host, port) || self.0.has_allowed(host, port) {
             return Box::pin(std::future::ready(Decision::Allow));
         }
         let (server, host) = (Arc::clone(&self.0), host.to_owned());
-        Box::pin(async move { server.ask(host, port).await })
+        Box::pin(async move { server.ask(host, port, from).await })
     }
 }
 
 /// The server that decides, found anew for each question.
 struct Server {
+    /// Where the files of this wall are.
+    dir: PathBuf,
     data_dir: PathBuf,
     token: SecretToken,
+    /// The agent's process, by which its network is found.
+    agent: Option<i32>,
     /// What was allowed a moment ago, and when.
     allowed: Mutex<HashMap<(String, u16), Instant>>,
 }
 
 impl Server {
-    fn new(data_dir: PathBuf, token: SecretToken) -> Self {
-        Self { data_dir, token, allowed: Mutex::default() }
-    }
-
     fn has_allowed(&self, host: &str, port: u16) -> bool {
         let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
         allowed.retain(|_, at| at.elapsed() < ALLOW_LASTS);
@@ -207,7 +215,7 @@ impl Server {
 
     /// Asks until somebody answers. The question keeps its name, so that a server that was started
     /// again takes it for the same one.
-    async fn ask(&self, host: String, port: u16) -> Decision {
+    async fn ask(&self, host: String, port: u16, from: Connection) -> Decision {
         let mut input = Object::default();
         input.insert("host".to_owned(), host.clone().into());
         input.insert("port".to_owned(), port.into());
@@ -216,18 +224,38 @@ impl Server {
             input,
             tool_use_id: format!("network-{}", plexus_wire::ApprovalId::generate()),
         };
-        loop {
+        let note = self.note_asker(&request.tool_use_id, from).await;
+        let decision = loop {
             match self.permit(&request).await {
                 Ok(PermitAnswer::Allow { .. }) => {
                     let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
                     allowed.insert((host, port), Instant::now());
-                    return Decision::Allow;
+                    break Decision::Allow;
                 }
-                Ok(PermitAnswer::Deny { message }) => return Decision::Deny(message),
-                Err(Some(why)) => return Decision::Deny(why),
+                Ok(PermitAnswer::Deny { message }) => break Decision::Deny(message),
+                Err(Some(why)) => break Decision::Deny(why),
                 Err(None) => tokio::time::sleep(ASK_AGAIN).await,
             }
+        };
+        if let Some(note) = note {
+            let _already_gone = std::fs::remove_file(note);
         }
+        decision
+    }
+
+    /// Writes down who opened a connection, where the server looks for it and nobody within the
+    /// wall can write. The search reads the files of all processes, so it has a thread of its own.
+    /// Without this note the question is asked all the same.
+    async fn note_asker(&self, question: &str, from: Connection) -> Option<PathBuf> {
+        let (agent, path) = (self.agent?, asker_file(&self.dir, question)?);
+        let note = move || {
+            let Holder { started, pid } = from.process(agent)?;
+            let mut options = std::fs::OpenOptions::new();
+            let file = options.write(true).create_new(true).mode(0o600).open(&path);
+            file.and_then(|mut file| writeln!(file, "{pid} {started}")).ok()?;
+            Some(path)
+        };
+        tokio::task::spawn_blocking(note).await.ok()?
     }
 
     /// Asks the server that runs now. An error with words is final; one without is worth a retry.

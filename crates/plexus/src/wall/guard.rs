@@ -51,6 +51,7 @@ pub(super) fn stand(path: &Path, agent: &str) -> Result<()> {
     let mut egress = Command::new(std::env::current_exe()?)
         .args(["confine", SERVE])
         .arg(path)
+        .arg(pid.as_raw_pid().to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(options.append(true).create(true).mode(0o600).open(&log)?)

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use plexus_confine::egress::{ApiKey, HostPattern};
+use plexus_confine::guard::Watch;
 use plexus_confine::{Doors, Machine, Plan, Profile, StageProgram, Tier, Wall, dry_run, plan};
 use plexus_engine::session::SessionConfig;
 use plexus_engine::wall::{ModelDoor, NoWall, Offer, Site, Stage, Trial, WallNeeds, Walls};
@@ -25,6 +26,8 @@ use plexus_wire::{Confine, Previewed};
 
 use self::egress::{EgressFile, ModelFile};
 
+/// The file with the state of what programs outside run, as it was when the run started.
+const WATCHED: &str = "watched";
 /// The shell that reads a command in a dry run, as agents use it.
 const SHELL: &str = "bash";
 
@@ -173,7 +176,7 @@ impl Walls for MachineWalls {
     }
 
     fn build(&self, site: &Site<'_>) -> Result<Stage, NoWall> {
-        let dir = site.run_dir.join("wall");
+        let dir = plexus_engine::wall::files_of(site.run_dir);
         let temp = dir.join("temp");
         make_dir(&temp).map_err(|error| at(&temp, &error))?;
         let mut wall = self.wall_of(site.config, &temp)?;
@@ -228,9 +231,21 @@ impl Walls for MachineWalls {
         planned.prepare().map_err(|error| at(&temp, &error))?;
         let file = dir.join("plan");
         planned.write_to(&file).map_err(|error| at(&file, &error))?;
+        let data = self.data_dir.canonicalize().unwrap_or_else(|_| self.data_dir.clone());
+        let is_theirs = |path: &&PathBuf| !path.starts_with(&data);
+        let theirs: Vec<_> = planned.write.iter().filter(is_theirs).cloned().collect();
+        let watched = dir.join(WATCHED);
+        let watch = serde_json::to_vec(&Watch::begin(&theirs)).map_err(no_wall)?;
+        std::fs::write(&watched, watch).map_err(|error| at(&watched, &error))?;
         let mut args = self.stage.arguments.clone();
         args.extend([file.into_os_string(), "--".into(), program.into_os_string()]);
         Ok(Stage { program: self.stage.program.clone(), args, env })
+    }
+
+    fn changed_outside(&self, run_dir: &Path) -> Vec<PathBuf> {
+        let file = plexus_engine::wall::files_of(run_dir).join(WATCHED);
+        let watch = std::fs::read(file).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        watch.map_or_else(Vec::new, |watch: Watch| watch.changed())
     }
 
     fn preview(&self, trial: &Trial) -> Result<Previewed, NoWall> {

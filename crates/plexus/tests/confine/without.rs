@@ -6,11 +6,9 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use plexus_confine::EXIT_NOT_CONFINED;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
-use serde_json::json;
-use testkit::server::{ServerOptions, TestServer};
 
 use crate::{PLEXUS, Place};
 
@@ -30,19 +28,24 @@ pub(crate) fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn restrict(what: &str) -> Result<()> {
-    let (calls, answer) = match what {
-        "landlock" => (
-            vec![
-                libc::SYS_landlock_create_ruleset,
-                libc::SYS_landlock_add_rule,
-                libc::SYS_landlock_restrict_self,
-            ],
-            libc::ENOSYS,
-        ),
-        "namespaces" => (vec![libc::SYS_unshare], libc::EPERM),
+    let landlock = [
+        libc::SYS_landlock_create_ruleset,
+        libc::SYS_landlock_add_rule,
+        libc::SYS_landlock_restrict_self,
+    ];
+    match what {
+        "landlock" => refuse(&landlock, libc::ENOSYS),
+        "namespaces" => refuse(&[libc::SYS_unshare], libc::EPERM),
+        "both" => {
+            refuse(&landlock, libc::ENOSYS)?;
+            refuse(&[libc::SYS_unshare], libc::EPERM)
+        }
         other => bail!("nobody knows {other}"),
-    };
-    let rules: BTreeMap<i64, Vec<_>> = calls.into_iter().map(|call| (call, vec![])).collect();
+    }
+}
+
+fn refuse(calls: &[i64], answer: i32) -> Result<()> {
+    let rules: BTreeMap<i64, Vec<_>> = calls.iter().map(|call| (*call, vec![])).collect();
     let arch = std::env::consts::ARCH.try_into()?;
     let refuse = SeccompAction::Errno(answer.cast_unsigned());
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?;
@@ -70,30 +73,6 @@ pub(crate) fn landlock(place: &Place) -> Result<()> {
     }
     let (said, _) = place.plexus_without("landlock", &["doctor"])?;
     ensure!(said.contains("none can be built") && said.contains("Landlock"), "{said}");
-    tokio::runtime::Runtime::new()?.block_on(sessions_without_landlock(place))
-}
-
-/// A server whose kernel has no Landlock refuses a session that asks for a wall, and one that does
-/// not ask says why it has none.
-async fn sessions_without_landlock(place: &Place) -> Result<()> {
-    let filter = std::env::current_exe()?.into_os_string();
-    let options = ServerOptions {
-        plexus_bin: Some(PLEXUS.into()),
-        launcher: vec![filter, WORD.into(), "landlock".into()],
-        wall: true,
-        ..ServerOptions::default()
-    };
-    let server = TestServer::with(options).await?;
-    let work = place.dir.path().join("project").canonicalize()?;
-    let asks = json!({"name": "walled", "working_dir": work, "confine": "workspace"});
-    let refused = server.call("agents.create", asks).await.err().context("it was created")?;
-    let refused = refused.to_string();
-    ensure!(refused.contains("Landlock") && refused.contains("next: "), "{refused}");
-    let made = server.call("agents.create", json!({"name": "open", "working_dir": work})).await?;
-    let shown = server.call("agents.get", json!({"session_id": made["id"]})).await?;
-    let wall = &shown["session"]["confine"];
-    let why = wall["missing"].as_str().unwrap_or_default();
-    ensure!(wall["profile"] == "none" && why.contains("Landlock"), "{wall:#}");
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use testkit::wait::{PATIENCE, eventually_async};
 use testkit::{real_acp, real_codex};
 
 use crate::cases::{check_projects, put_projects};
-use crate::network::{elsewhere, fetch, remembered};
+use crate::network::{asked_by, elsewhere, fetch, remembered};
 
 /// Where the stand-ins for models listen: an address that agents reach through their proxy.
 const MODEL_HOST: &str = "127.0.0.2";
@@ -166,7 +166,7 @@ pub(crate) async fn codex_works_and_reads_no_token(cli: PathBuf, tier: &str) -> 
     let answer = |open: &Value| if is_ours(open) { remembered(open, port) } else { allowed(open) };
     let asked = site.chat_in(&site.session, &responses_api::prompt(&steps), answer).await?;
     ensure!(asked.iter().filter(|open| is_ours(open)).count() == 1, "{asked:#?}");
-    let named = format!("asked while this command runs: {}", fetch(port));
+    let named = asked_by(&fetch(port));
     ensure!(asked.iter().any(|open| open["description"] == named), "{asked:#?}");
     let told = api.last_input();
     ensure!(told.contains("echo made > made"), "{told}");

@@ -40,6 +40,11 @@ pub(crate) fn fetch(port: u16) -> String {
     format!("curl -sS --noproxy '' http://localhost:{port}/ || true")
 }
 
+/// What a question about a host says of the command whose `curl` opened the connection.
+pub(crate) fn asked_by(command: &str) -> String {
+    format!("asked by curl, started by this command: {command}")
+}
+
 pub(crate) async fn a_host_is_asked_about_and_remembered(cli: PathBuf, way: Way) -> Result<()> {
     let site = Site::new(cli, way).await?;
     let port = elsewhere().await?;
@@ -51,7 +56,7 @@ pub(crate) async fn a_host_is_asked_about_and_remembered(cli: PathBuf, way: Way)
     ensure!(asked["tool_name"] == "Network", "{asked:#}");
     ensure!(asked["input"] == json!({"host": "localhost", "port": port}), "{asked:#}");
     let from = asked["description"].as_str().unwrap_or_default();
-    ensure!(from == format!("asked while this command runs: {}", fetch(port)), "{asked:#}");
+    ensure!(from == asked_by(&fetch(port)), "{asked:#}");
     site.respond(remembered(&asked, port)).await?;
     // The second command, and no second question about its host.
     let asked = site.asked().await?;

@@ -1,4 +1,5 @@
-//! The arguments of the commands for parents and editors: `mcp`, `mcp-config`, `acp`, `parents`.
+//! The arguments of the commands for parents, editors and phones: `mcp`, `mcp-config`, `acp`,
+//! `parents`, `devices`.
 
 use clap::{Args, Subcommand};
 
