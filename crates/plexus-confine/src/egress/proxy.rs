@@ -25,7 +25,7 @@ pub(crate) type Answer = Response<BoxBody<Bytes, hyper::Error>>;
 /// What a connection turns into after it was answered.
 pub(crate) type Tunnel = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Serves one request of the program. A tunnel is handed to whoever owns the connection, which it
+/// Serves one request of the program. A tunnel is handed to the owner of the connection, which it
 /// then is.
 pub(crate) async fn serve(
     gate: Arc<Gate>,

@@ -21,7 +21,7 @@ const MOST_COMMANDS: usize = 4;
 const MAX_COMMAND_CHARS: usize = 300;
 
 impl Approvals {
-    /// Says which commands of a session's open chat run now, for whoever decides about its network.
+    /// Says which commands of a session's open chat run now, for those who decide about its network.
     ///
     /// # Errors
     /// When the store cannot be read.
