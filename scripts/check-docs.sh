@@ -59,6 +59,12 @@ for document in $documents; do
   done < <(awk '/^ *```/ { open = !open } !open' "$document" | sed -nE 's/^    ((cargo|plexus|npm|bash|scripts)[ /].*)$/\1/p')
 done
 
+# The index of the documents.
+for page in docs/*.md; do
+  page=$(basename "$page")
+  [ "$page" = README.md ] || grep -qF "]($page)" docs/README.md || complain "docs/README.md does not list $page"
+done
+
 # Scripts that a document names.
 while IFS=: read -r document script; do
   [ -e "$script" ] || complain "$document: there is no $script"
