@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks what the documents say about the tree: every relative link leads somewhere, every test that docs/promises.md names exists, every
-# method of the protocol is on its page, no document names a path of somebody's machine, a sentence is a line, and comments wrap at 100 columns.
-# Needs only bash, grep, sed and awk.
+# Checks what the documents say about the tree: every relative link leads somewhere, every script and every test that a document names exists,
+# every method of the protocol is on its page, every block of commands says whether CI runs it, no document names a path of somebody's machine,
+# a sentence is a line, and comments wrap at 100 columns. Needs only bash, grep, sed and awk.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 wrong=0
@@ -36,6 +36,47 @@ for schema in schemas/*.*.json; do
   # The same methods under the name of the first stage.
   method=${method/#claudecode./agents.}
   grep -qxF "### $method" docs/protocol.md || complain "docs/protocol.md: $method is missing"
+done
+
+# Every block of commands says whether scripts/check-commands.sh runs it. A command that stands indented is one of the two that the README
+# names, which .ci/run and scripts/check-readme.sh run.
+unmarked=$(awk '
+  FNR == 1 { open = 0 }
+  /^ *```/ {
+    open = !open
+    bare = open && /^ *```$/
+    if (open && /^ *```(sh|bash|shell|console)/ && !/^ *```sh (run|run answered|example)$/) print FILENAME ":" FNR ": say `sh run` or `sh example`"
+    next
+  }
+  bare && /^ *(\$ )?(plexus|cargo|npm|npx|pip|bash|sh|curl|python3|docker|git|scripts\/[a-z\/.-]+) [a-z.\/-]/ && !/^\$ plexus run/ {
+    print FILENAME ":" FNR ": a command in a block without `sh run` or `sh example`"
+    bare = 0
+  }' $documents)
+[ -z "$unmarked" ] || complain "$unmarked"
+for document in $documents; do
+  while IFS= read -r command; do
+    grep -qxF "    $command" README.md || complain "$document: \`$command\` stands indented and is not one of the README's"
+  done < <(awk '/^ *```/ { open = !open } !open' "$document" | sed -nE 's/^    ((cargo|plexus|npm|bash|scripts)[ /].*)$/\1/p')
+done
+
+# The index of the documents.
+for page in docs/*.md; do
+  page=$(basename "$page")
+  [ "$page" = README.md ] || grep -qF "]($page)" docs/README.md || complain "docs/README.md does not list $page"
+done
+
+# Scripts that a document names.
+while IFS=: read -r document script; do
+  [ -e "$script" ] || complain "$document: there is no $script"
+done < <(grep -oHE '(^|[^a-z/])scripts/[a-z0-9/-]+\.(sh|mjs|ps1|py)' $documents | sed -E 's/:[^s]?scripts/:scripts/' | sort -u)
+
+# A test program without cargo's harness would leave out whatever is marked as a test.
+for manifest in crates/*/Cargo.toml; do
+  crate=$(dirname "$manifest")
+  for program in $(awk '/^\[\[test\]\]/ { test = 1; name = "" } /^\[/ && !/^\[\[test\]\]/ { test = 0 } test && /^name/ { gsub(/[" ]/, ""); sub(/^name=/, ""); name = $0 } test && /^harness *= *false/ { print name }' "$manifest"); do
+    lost=$(grep -rlE '^ *#\[(tokio::)?test' "$crate/tests/$program" "$crate/tests/$program.rs" 2>/dev/null || true)
+    [ -z "$lost" ] || complain "$program of $crate lists its cases itself: a #[test] in it never runs: $lost"
+  done
 done
 
 if grep -nE '(^|[^a-z.~/])/(work|root|tmp)/' $documents; then complain "a document names a path of one machine"; fi

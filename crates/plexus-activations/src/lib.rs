@@ -1,5 +1,5 @@
 //! The method tables of the hub: what a caller can ask of the engine. Thin: a method checks who
-//! asks, has the engine do it, and shows what came of it.
+//! asks, lets the engine do the work, and shows the result.
 //!
 //! In reading order:
 //! - [`claudecode`]: sessions, chats, events, as `agents` and as `claudecode`.
@@ -7,7 +7,7 @@
 //! - [`arbor`], [`health`], [`parents`], `devices`: trees for everybody, the server's state, and
 //!   identities for parents outside and for phones.
 //! - [`handler`]: a method becomes a line of a method table.
-//! - [`activations`]: registers them, for whoever wires a server.
+//! - [`activations`]: registers them, for the program that wires a server.
 
 mod activations;
 pub mod arbor;

@@ -1,7 +1,7 @@
 //! Where a repository keeps its data, when that is not below its working directory.
 //!
 //! The `.git` of a linked worktree or a submodule is a file that names a directory elsewhere, and
-//! git needs that directory writable. The file is writable to whoever works there, so its word
+//! git needs that directory writable. The program inside can write the file, so its word
 //! alone opens nothing: the directory that it names must name this worktree in return.
 
 use std::fs;

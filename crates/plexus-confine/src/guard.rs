@@ -1,4 +1,4 @@
-//! Files in writable places by which a program could run code outside the wall later.
+//! Files in writable places through which a program could run code outside the wall later.
 //!
 //! The full tier mounts those that exist read-only. The landlock tier cannot take a right away
 //! below a directory that it gave it for, and no tier puts placeholders where nothing is. So a

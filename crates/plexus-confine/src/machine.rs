@@ -1,4 +1,4 @@
-//! The tiers, and what this machine can enforce, in words for a person who decides with it.
+//! The tiers, and what this machine can enforce, in words for the person who decides.
 
 use serde::{Deserialize, Serialize};
 

@@ -43,7 +43,7 @@ pub(crate) fn attach(tree: &OwnedFd, path: &Path) -> Result<(), StageError> {
         .map_err(|error| StageError::path("mount", path, error))
 }
 
-/// Makes the file or directory onto which a held tree is mounted, unless it is there.
+/// Makes the mount point of a kept tree, unless it exists.
 pub(crate) fn make_point(path: &Path, tree: &OwnedFd) -> Result<(), StageError> {
     if path.symlink_metadata().is_ok() {
         return Ok(());

@@ -59,7 +59,7 @@ pub struct Plan {
     pub copies: Vec<(PathBuf, PathBuf)>,
     /// Links that are made in the temporary directory, name and target: cargo's home.
     pub cache_links: BTreeMap<PathBuf, PathBuf>,
-    /// What this wall does not hold, for the person who decides with it.
+    /// What this wall does not prevent, for the person who decides.
     pub gaps: Vec<String>,
 }
 
@@ -145,7 +145,7 @@ pub fn plan(wall: &Wall, machine: &Machine) -> Result<Plan, PlanError> {
         plan.protect.extend(guard::places(&path));
         plan.write.insert(path);
     }
-    // What the operator lists as writable is writable, also where a guard would stand.
+    // A path that the operator lists as writable is writable, even where a guard would protect it.
     let listed = plan.write.clone();
     plan.protect.retain(|place| !listed.iter().any(|path| path.starts_with(place)));
     for dir in git::directories(&plan.working_dir) {

@@ -43,7 +43,7 @@ pub(crate) fn drop_capabilities() -> Result<(), StageError> {
 }
 
 /// Closes every descriptor from 3 up. The stage has one thread and holds none of them itself: each
-/// was left open by whoever started it.
+/// was left open by the process that started it.
 pub(crate) fn close_descriptors() -> Result<(), StageError> {
     let fail = |error: std::io::Error| StageError::new("list the open descriptors", error);
     let mut numbers = Vec::new();

@@ -18,7 +18,7 @@ pub const EXIT_NOT_CONFINED: u8 = 125;
 /// The largest plan that is read. A plan with thousands of paths is far smaller.
 const MAX_PLAN_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Variables that name a way around the wall, or belong to whoever started the program.
+/// Variables that name a way around the wall, or belong to the process that started the program.
 const REMOVED_VARIABLES: &[&str] = &[
     "SSH_AUTH_SOCK",
     "SSH_AGENT_PID",
@@ -34,7 +34,7 @@ const REMOVED_VARIABLES: &[&str] = &[
 ];
 /// Variables that configure Plexus itself, by how they begin.
 const REMOVED_PREFIX: &str = "PLEXUS_";
-/// The mark by which whatever a run has started is found, also after its shim was killed.
+/// The mark that finds every process of a run, also after its shim was killed.
 pub(crate) const RUN_MARK: &str = "PLEXUS_RUN";
 
 /// Why a wall could not be built.
@@ -108,12 +108,12 @@ pub fn run(mut args: impl Iterator<Item = OsString>) -> Result<(), StageError> {
         .next("is it installed where the wall lets it be read? `--read PATH` adds a path"))
 }
 
-/// How often the stage of a dry run looks whether whoever wants it still lives.
+/// How often the stage of a dry run looks whether the process that wants it still lives.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// Starts the program as the first process of its namespace, and returns its exit code. What it
-/// leaves behind ends with it, and all of it ends with whoever started the dry run and keeps its
-/// bounds.
+/// leaves behind ends with it, and all of it ends with the process that started the dry run and
+/// keeps its bounds.
 fn become_parent(command: &mut Command) -> std::io::Result<i32> {
     use std::os::unix::process::ExitStatusExt as _;
     let starter = rustix::process::getppid();

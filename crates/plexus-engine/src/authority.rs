@@ -274,7 +274,7 @@ pub fn narrowed(parent: &SessionConfig, child: &SessionConfig) -> Result<(), Cal
 fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
     let SessionConfig {
         working_dir,
-        // What it is and what it is told is the creator's to choose.
+        // Its agent and its instructions are the creator's choice.
         agent: _,
         model: _,
         system_prompt: _,
@@ -353,7 +353,7 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
     budget.as_ref().and_then(|budget| larger_budget(parent.budget.as_ref(), budget))
 }
 
-/// Checks that a budget is no larger than that of whoever sets it.
+/// Checks that a budget is no larger than that of the caller who sets it.
 ///
 /// # Errors
 /// `forbidden`, naming the first limit that is too much.

@@ -1,4 +1,4 @@
-//! Live pieces of text for whoever watches: sent, never stored. A watcher that is slow misses some,
+//! Live pieces of text for watchers: sent, never stored. A watcher that is slow misses some,
 //! and the whole text comes as an event.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use crate::scrub::Pieces;
 /// Pieces that wait for a slow watcher before it loses the oldest.
 const QUEUE: usize = 256;
 
-/// What somebody who watches gets.
+/// What a watcher gets.
 #[derive(Clone, Debug)]
 pub enum Live {
     /// A message begins. Text that was shown and has not become an event is void: after a broken
@@ -25,7 +25,7 @@ pub enum Live {
     Stored(Cursor),
 }
 
-/// Bytes of one text that are kept for whoever begins to watch in its middle. Of a longer one they
+/// Bytes of one text that are kept for a watcher that begins in its middle. Of a longer one they
 /// get what comes from then on.
 const MAX_SO_FAR: usize = 256 * 1024;
 
@@ -71,13 +71,13 @@ impl Deltas {
 pub(crate) struct DeltaSender {
     deltas: Deltas,
     session: SessionId,
-    /// Sees every piece, watched or not: whoever begins to watch in the middle of a token must not
+    /// Sees every piece, watched or not: a watcher that begins in the middle of a token must not
     /// get its other half.
     pieces: Pieces,
 }
 
 impl DeltaSender {
-    /// Shows a piece of text to whoever watches; nobody may.
+    /// Shows a piece of text to the watchers, of which there may be none.
     pub(crate) fn send(&mut self, text: &str) {
         let shown = self.pieces.push(text);
         if shown.is_empty() {
@@ -104,7 +104,7 @@ impl DeltaSender {
         self.deltas.lock().so_far.remove(&self.session);
     }
 
-    /// Tells whoever watches that a message begins.
+    /// Tells the watchers that a message begins.
     pub(crate) fn start_message(&mut self) {
         self.pieces.end();
         let mut shared = self.deltas.lock();
@@ -118,12 +118,12 @@ impl DeltaSender {
         self.deltas.lock().so_far.insert(self.session, String::new());
     }
 
-    /// The text is stored as an event: whoever begins to watch now reads it there.
+    /// The text is stored as an event: a watcher that begins now reads it there.
     pub(crate) fn became_event(&self) {
         self.deltas.lock().so_far.insert(self.session, String::new());
     }
 
-    /// Tells whoever watches that the pieces so far are stored as events before this position.
+    /// Tells the watchers that the pieces so far are stored as events before this position.
     pub(crate) fn stored(&self, before: Cursor) {
         self.deltas.lock().show(self.session, Live::Stored(before));
     }

@@ -1,7 +1,7 @@
 //! The engine: its parts built from each other, started and stopped as one.
 //!
 //! This is the only place that names all of them. Each part is given what it uses, and so is
-//! whoever is built on the engine: it takes the parts it needs from here, and keeps nothing else.
+//! the crates above the engine: each takes the parts it needs from here, and keeps nothing else.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub struct Engine {
     pub news: SessionNews,
     /// Live text.
     pub deltas: Deltas,
-    /// What changed, for whoever waits for any session.
+    /// What changed, for callers that wait for any session.
     pub scopes: Arc<Scopes>,
     /// Whose waiting calls may read now.
     pub turns: Arc<Turns>,

@@ -1,4 +1,5 @@
-//! The handles of what the wire shows: who owns each, and what it needs to find it again.
+//! The handles of everything that the wire shows: the owner of each, and the parts by which the
+//! owner finds it again.
 //!
 //! The owners are the activations of this server, which stand at the top of the hub; their paths
 //! are their namespaces. Sessions, chats and events belong to the owner of their agent. A handle

@@ -90,8 +90,8 @@ impl Hold {
     }
 
     /// Ends shim and child without asking, for when the shim does not answer or was killed itself.
-    /// What is found only by the name of its run is ended on a thread where looking again holds
-    /// nobody; whoever has to know that it is done waits for the handle.
+    /// Processes that only the name of their run identifies are ended on a separate thread, which
+    /// polls so that nobody waits; a caller that has to know that it is done waits for the handle.
     pub(crate) fn kill(&self, dir: &RunDir) -> JoinHandle<()> {
         let pid_file = dir.read_pid().ok().flatten();
         let child = pid_file

@@ -71,7 +71,7 @@ pub(crate) struct Homes {
 }
 
 impl Homes {
-    /// Makes a home ready. Whoever comes while the first process runs waits for it.
+    /// Makes a home ready. A caller that comes while the first process runs waits for it.
     pub(crate) async fn make_ready(
         &self,
         home: &AgentHome,

@@ -52,7 +52,7 @@ impl Identity {
         Arc::clone(&self.refusals)
     }
 
-    /// Draws a token: 256 random bits behind our prefix.
+    /// Draws a token: 256 random bits after our prefix.
     ///
     /// # Errors
     /// `Unavailable` when the system gives no randomness.

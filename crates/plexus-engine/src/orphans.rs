@@ -28,7 +28,7 @@ pub(crate) fn end(processes: impl IntoIterator<Item = (i32, u64)>) {
     }
 }
 
-/// Ends everybody who carries the name of this run, until two looks find nobody new.
+/// Ends every process that carries the name of this run, until two searches in a row find none.
 ///
 /// A process that is just becoming another program has no environment to be read for a moment: that
 /// is why one look is not enough. It pauses between looks, so call it on a thread that may block.

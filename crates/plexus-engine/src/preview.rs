@@ -1,4 +1,4 @@
-//! Dry runs of waiting shell commands, for whoever decides about them.
+//! Dry runs of waiting shell commands, for those who decide about them.
 //!
 //! A dry run is information: it decides nothing, nothing is bound to it, and nothing waits for it.
 //! It has the wall of the session that asks and a copy of its directory, and only so many run at a
@@ -68,7 +68,7 @@ impl Previews {
         let input: Value = record.input.read()?;
         let tool = self.approvals.views.tools.read(&config, &record.tool_name, &input);
         let deed = Deed { asker: record.session, asker_config: &config, tool: &tool };
-        // Whoever may not allow it may not have it run over a copy either: the output tells what
+        // A caller that may not allow it may not run it over a copy either: the output tells what
         // its files hold.
         self.approvals.check_allow(caller, record, &deed).await?;
         let (command, start_in) = command_of(tool.target, &record.tool_name)?;

@@ -24,7 +24,7 @@ pub struct Rulebook {
     from_file: RwLock<Vec<Rule>>,
     /// When a rule or a mode last came that may answer what waits.
     widened_at: RwLock<Option<UnixMillis>>,
-    /// Tells whoever looks at what waits that a rule or a mode came.
+    /// Tells the watchers of pending approvals that a rule or a mode came.
     wider: tokio::sync::Notify,
 }
 

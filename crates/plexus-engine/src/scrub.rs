@@ -10,7 +10,7 @@ const MASK: &str = "[token removed]";
 /// How JSON may write any letter.
 const LETTER_ESCAPE: &str = "\\u";
 
-/// The shortest run of token characters behind the prefix that counts as a token; ours have 43.
+/// The shortest run of token characters after the prefix that counts as a token; ours have 43.
 const MIN_TOKEN_CHARS: usize = 16;
 
 /// How much of a text that comes in pieces is held back at most while it may be a token; ours are

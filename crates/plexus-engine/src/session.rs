@@ -103,7 +103,7 @@ pub struct SessionState {
     /// The last message of that one which the fork shares; all of it without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork_behind: Option<Uuid>,
-    /// What the conversation had cost when a CLI last left it: whoever resumes or forks it counts
+    /// What the conversation had cost when a CLI last left it: a run that resumes or forks it counts
     /// on from there.
     #[serde(default)]
     pub conversation_cost: f64,

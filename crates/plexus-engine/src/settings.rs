@@ -56,7 +56,7 @@ pub struct Settings {
     pub approval_timeout: Duration,
     /// How long an agent waits for a decision before it is parked; `None` never parks one.
     pub park_after: Option<Duration>,
-    /// The boot of the machine, by which processes of an earlier one are known.
+    /// The boot of the machine, which tells processes of an earlier boot apart.
     pub boot: Option<String>,
     /// Whether children write partial messages, for live text in `follow`.
     pub live_deltas: bool,

@@ -13,7 +13,7 @@ use tokio::task::{JoinError, JoinSet};
 /// How long to wait before a store or disk that refuses is tried again. Nothing is lost meanwhile.
 pub const STORE_RETRY: Duration = Duration::from_millis(250);
 
-/// How long somebody who waits for a row goes without looking at it: one that is deleted with its
+/// How often a caller that waits for a row reads it without a wake: a row that is deleted with its
 /// session wakes nobody.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 

@@ -1,6 +1,6 @@
 //! The wall around a child, as the engine sees it: who builds it, and what that needs to know.
 //!
-//! The engine knows no mechanism. Whoever puts the server together gives it a [`Walls`]; without
+//! The engine knows no mechanism. The program that wires the server gives it a [`Walls`]; without
 //! one no wall can be had, and a session that asks for one is refused. Nothing that asked for a
 //! wall is ever started without it.
 
@@ -66,9 +66,9 @@ pub trait Walls: Debug + Send + Sync + 'static {
 pub struct Offer {
     /// What it is made of.
     pub tier: String,
-    /// What it holds, in words.
+    /// What it prevents, in words.
     pub enforced: Vec<String>,
-    /// What it does not hold, in words.
+    /// What it does not prevent, in words.
     pub gaps: Vec<String>,
 }
 

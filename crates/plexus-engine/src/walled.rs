@@ -44,7 +44,7 @@ impl Starter {
     ) -> Result<(), StartError> {
         let (settings, key) = (&self.tools.settings, run.key);
         let run_dir = settings.run_dir(key);
-        // Whoever is asked about a tool is asked about a host.
+        // The one who is asked about a tool is asked about a host.
         let asks_with = match run.config.loopback_enabled {
             true => Some(self.identity.mint(Caller::Child(key.session), Some(key)).await?),
             false => None,

@@ -81,7 +81,7 @@ impl Line {
 }
 
 impl Earlier {
-    /// Forgets what was said behind this message. What it cost stays, as with the real CLI.
+    /// Forgets what was said after this message. What it cost stays, as with the real CLI.
     fn cut_behind(&mut self, message: &str) -> Result<(), TranscriptError> {
         let found = self.messages.iter().position(|(_, id)| id == message);
         let at = found.ok_or_else(|| TranscriptError::NoMessage(message.to_owned()))?;

@@ -208,7 +208,7 @@ impl ApprovalPageParams {
         SessionRef { session_id: self.session_id, name: self.name.clone() }
     }
 
-    /// The page behind `cursor`, as long as a page may be.
+    /// The page after `cursor`, as long as a page may be.
     #[must_use]
     pub fn page(cursor: Option<String>) -> Self {
         Self { limit: Some(PageLimit::MAX), cursor, ..Self::default() }

@@ -168,6 +168,6 @@ impl CreateParams {
 pub struct SessionCreated {
     /// The new session.
     pub id: SessionId,
-    /// Its tree and the node its first chat starts behind.
+    /// Its tree and the node after which its first chat starts.
     pub head: Position,
 }

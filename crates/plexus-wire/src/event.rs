@@ -123,7 +123,7 @@ pub enum ChatEvent {
     },
     /// Something of the CLI that we do not translate, as it was.
     Passthrough {
-        /// Its type, with its subtype behind a slash.
+        /// Its type, with its subtype after a slash.
         event_type: String,
         /// The whole line.
         #[schemars(with = "Object")]
@@ -135,7 +135,7 @@ pub enum ChatEvent {
         new_head: Position,
         /// The CLI's own id of the conversation.
         claude_session_id: Option<String>,
-        /// The CLI's own id of the last thing it said: where a fork behind this chat goes on.
+        /// The CLI's own id of the last thing it said: where a fork after this chat goes on.
         #[serde(skip_serializing_if = "Option::is_none")]
         claude_message_id: Option<Uuid>,
         /// What the chat used.

@@ -1,4 +1,4 @@
-//! MCP servers that whoever creates a session gives to its agent.
+//! MCP servers that the creator of a session gives to its agent.
 
 use std::collections::BTreeMap;
 use std::fmt;

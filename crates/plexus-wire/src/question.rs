@@ -42,7 +42,7 @@ pub struct QuestionPart {
     pub header: Option<String>,
     /// What is asked.
     pub text: String,
-    /// What may be chosen; none: it is answered in words.
+    /// The options to choose from; without any, it is answered in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<QuestionChoice>,
     /// Whether several may be chosen.

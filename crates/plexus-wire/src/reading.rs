@@ -44,7 +44,7 @@ pub struct PollParams {
     )]
     #[schemars(length(min = 1, max = 256))]
     pub consumer: Option<String>,
-    /// Read behind this position.
+    /// Read after this position.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -97,7 +97,7 @@ pub struct Polled {
     pub total_events: u32,
     /// Whether there are more right now.
     pub has_more: bool,
-    /// The position behind the last event; hand it back to go on there.
+    /// The position after the last event; hand it back to go on there.
     pub cursor: Option<String>,
     /// The chat of the last event, or the one that the reader goes on in. A page from a cursor may
     /// span chats: each event says its own.
@@ -160,7 +160,7 @@ pub struct FollowParams {
     /// The session; without it, all that you may see.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
-    /// Go on behind this position.
+    /// Go on after this position.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -187,7 +187,7 @@ impl FollowParams {
         Self { session_id: Some(session_id), ..Self::default() }
     }
 
-    /// The same, behind this position.
+    /// The same, after this position.
     #[must_use]
     pub fn after(self, cursor: impl Into<String>) -> Self {
         Self { cursor: Some(cursor.into()), ..self }

@@ -196,7 +196,7 @@ pub struct RulesParams {
 }
 
 impl RulesParams {
-    /// The page behind `cursor`, as long as a page may be.
+    /// The page after `cursor`, as long as a page may be.
     #[must_use]
     pub fn page(cursor: Option<String>) -> Self {
         Self { limit: Some(PageLimit::MAX), cursor }

@@ -159,7 +159,7 @@ pub struct Session {
     pub parked: bool,
     /// Its newest chat.
     pub chat: Option<u32>,
-    /// The node its next chat starts behind.
+    /// The node after which its next chat starts.
     pub head: Position,
     /// The CLI's own id of the conversation.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -300,7 +300,7 @@ pub struct ListParams {
 }
 
 impl ListParams {
-    /// The page behind `cursor`, as long as a page may be.
+    /// The page after `cursor`, as long as a page may be.
     #[must_use]
     pub fn page(cursor: Option<String>) -> Self {
         Self { limit: Some(PageLimit::MAX), cursor, ..Self::default() }
@@ -339,7 +339,7 @@ pub struct ForkParams {
     #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
     #[schemars(length(min = 1, max = 256))]
     pub new_name: String,
-    /// The node to start behind: that of a `complete` event of the session, or the root of the tree
+    /// The node to start after: that of a `complete` event of the session, or the root of the tree
     /// for a new conversation; the head without it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<NodeId>,

@@ -61,10 +61,10 @@ pub struct Wall {
     /// `list`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<String>,
-    /// What it holds, in words; only in `get`.
+    /// What it prevents, in words; only in `get`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub enforced: Vec<String>,
-    /// What it does not hold, in words; only in `get`.
+    /// What it does not prevent, in words; only in `get`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
     /// Where the key of the model is; only in `get`.

@@ -282,7 +282,7 @@ impl PlexusBuilder {
         self.with(Part::Identity)
     }
 
-    /// Adds the methods by which the operator stops and prunes this server.
+    /// Adds the methods with which the operator stops and prunes this server.
     #[must_use]
     pub fn with_server(self) -> Self {
         self.with(Part::Server)

@@ -1,5 +1,5 @@
-//! `arbor`: trees of nodes. A session's tree is one of them, and whoever may read the session may
-//! read its tree. Everything else is the operator's.
+//! `arbor`: trees of nodes. A session's tree is one of them, and a caller that may read the session
+//! may read its tree. Everything else is the operator's.
 
 mod render;
 
@@ -314,7 +314,7 @@ impl Activation for Arbor {
             )
             .serves::<wire::NodeGet, _, _>("Shows a node.", reads, with!(node_get))
             .serves::<wire::NodeGetChildren, _, _>(
-                "Lists the nodes right behind a node.",
+                "Lists the nodes right after a node.",
                 reads,
                 with!(node_get_children),
             )

@@ -1,5 +1,5 @@
-//! `budget_set`: other limits for a session that is there. Whoever stands above it may set them,
-//! within what it has itself.
+//! `budget_set`: other limits for a session that is there. Its ancestors and the operator may set
+//! them, within what it has itself.
 
 use plexus_core::{Call, CallError, Caller};
 use plexus_engine::authority::narrowed_budget;

@@ -69,7 +69,7 @@ impl ClaudeCode {
         self.get(call, params).await
     }
 
-    /// A page of the caller's sessions, of which only these are shown.
+    /// A page of the caller's sessions, with only these shown.
     pub(super) async fn cone_list(
         &self,
         call: Call,

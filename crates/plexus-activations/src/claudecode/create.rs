@@ -229,7 +229,7 @@ impl ClaudeCode {
         Ok(real)
     }
 
-    /// How many sessions every budget above leaves room for; too deep is refused at once, since no
+    /// How many sessions every budget above leaves room for; too deep is refused at once, because no
     /// parent ever changes.
     async fn room_below(&self, parent: Option<SessionId>) -> Result<Vec<Room>, CallError> {
         let Some(parent) = parent else { return Ok(Vec::new()) };
@@ -306,7 +306,7 @@ impl ClaudeCode {
     ) -> Result<SessionForked, CallError> {
         let source = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         if let Caller::Session(own) = call.caller {
-            // A fork has the powers of its source again, so whoever makes it must have them to
+            // A fork has the powers of its source again, so its maker must have them to
             // give.
             let above = SessionConfig::of(&self.store.session(own).await?)?;
             narrowed(&above, &SessionConfig::of(&source)?)?;

@@ -32,18 +32,18 @@ struct LiveFollower {
     so_far: Option<String>,
     /// Whether such a beginning was passed on and may be stored before `live_from`.
     gave_beginning: bool,
-    /// The position behind the last event that was read.
+    /// The position after the last event that was read.
     at: Cursor,
-    /// Pieces in the channel belong to events behind this position.
+    /// Pieces in the channel belong to events after this position.
     live_from: Cursor,
-    /// Events that were read and not passed on, each with the position behind it.
+    /// Events that were read and not passed on, each with the position after it.
     held: VecDeque<(Cursor, Arc<StreamItem>)>,
     /// Whether there may be events that were not read.
     unread: bool,
 }
 
 impl ClaudeCode {
-    /// The events of a session behind `at`, and its live text, as they come.
+    /// The events of a session after `at`, and its live text, as they come.
     pub(super) async fn follow_live(
         self: Arc<Self>,
         session: SessionId,

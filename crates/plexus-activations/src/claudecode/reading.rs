@@ -102,7 +102,7 @@ impl ClaudeCode {
         }
     }
 
-    /// The end of the newest chat, for whoever looks now and then; it moves nobody's position.
+    /// The end of the newest chat, for a caller that looks now and then; it moves nobody's position.
     pub(super) async fn recent(&self, call: Call, params: SessionRef) -> Result<Polled, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         let newest = session.newest_chat;
@@ -325,7 +325,7 @@ impl ClaudeCode {
                 }
                 return Ok(Waited { after: found.after.max(after), sessions });
             }
-            // What was looked at and told nobody needs no second look.
+            // A change that was read and concerned nobody is not read again.
             after = found.after.max(after);
             poll.wait(turn, after).await;
         }

@@ -106,7 +106,7 @@ impl ClaudeCode {
         params: SessionRef,
     ) -> Result<SessionDeleted, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
-        // Whoever has the child ends it and removes its files. Children of those below that are
+        // The server that has the child ends it and removes its files. Children of those below that are
         // elsewhere end when their servers look.
         let passed = SessionRef::id(session.id);
         if self.ask_elsewhere::<wire::Delete>(call.caller, &session, &passed).await?.is_some() {

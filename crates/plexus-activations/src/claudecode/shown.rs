@@ -1,4 +1,5 @@
-//! Chats in the wire's shape: one place says how a chat stands and what callers see of it.
+//! Chats in the wire's shape: the only place that decides a chat's status and which of its fields
+//! callers see.
 
 use plexus_core::CallError;
 use plexus_engine::handles;

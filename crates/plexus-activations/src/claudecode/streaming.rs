@@ -69,7 +69,7 @@ impl ClaudeCode {
         Answer::new(&polled, on_given).map(Reply::Value)
     }
 
-    /// The events of a session behind `at`, as they come.
+    /// The events of a session after `at`, as they come.
     fn events_from(
         self: Arc<Self>,
         session: SessionId,

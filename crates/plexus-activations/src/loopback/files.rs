@@ -1,4 +1,4 @@
-//! `files`: the files that a pending call would change, as they are now, so that whoever decides
+//! `files`: the files that a pending call would change, as they are now, so that the decider
 //! sees the difference and not only the new text. `preview`: what a pending command changes in a
 //! dry run.
 //!

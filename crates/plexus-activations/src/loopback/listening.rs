@@ -1,8 +1,8 @@
 //! What tells a listener that the list of waiting requests has changed: for a parent that can
 //! listen and need not poll.
 //!
-//! Everybody is woken by the same topic and looks at its own list; who may see nothing of a change
-//! hears nothing of it.
+//! The same topic wakes every listener, which then reads its own list; a listener that may not see
+//! a change hears nothing of it.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ struct Listener {
     filter: ApprovalFilter,
     params: ApprovalPageParams,
     wake: Wake,
-    /// The page as it was last told of: which requests, and who is asked.
+    /// The page as it was last sent: which requests, and who is asked.
     told: Vec<(ApprovalId, Owner)>,
 }
 

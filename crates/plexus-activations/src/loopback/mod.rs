@@ -251,7 +251,7 @@ impl Loopback {
             Some(id) => Topic::Session(id),
             None => Topic::Pending,
         };
-        // Only who says what it knows already is told of chats that end.
+        // Only a caller that passes `after` hears of chats that end.
         let ends = params.after.map(|_| self.scopes.watch(call.caller.session()));
         let mut poll = LongPoll::new(&self.turns, call.caller, wait)
             .on([self.store.watch(topic)])

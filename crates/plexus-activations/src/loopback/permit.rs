@@ -79,7 +79,7 @@ impl Loopback {
     async fn ask(&self, call: &Call, request: &PermitRequest) -> Result<ApprovalRecord, CallError> {
         let session = self.asking_session(&call.caller).await?;
         let input = JsonText::of(&request.input)?;
-        // A connection names no call: whoever decides is told which command opened it.
+        // A connection names no call, so the decider is told which command opened it.
         let description = match request.tool_name == NETWORK_TOOL {
             true => Some(self.asked_by(&session, &request.tool_use_id).await?),
             false => None,

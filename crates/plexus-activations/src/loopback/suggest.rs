@@ -19,7 +19,7 @@ use super::Loopback;
 /// How many decisions are read to find the caller's own: the others are those of rules.
 const MAX_READ: usize = 5_000;
 
-/// How many rules one answer proposes. Whoever accepts some may ask again.
+/// How many rules one answer proposes. A caller that accepts some may ask again.
 const MAX_PROPOSED: usize = 20;
 
 /// How many decisions a proposal names as its evidence.
@@ -141,8 +141,8 @@ fn proposals(taken: &[Taken], in_force: &RuleSet) -> Vec<Proposal> {
     propose(&decided, in_force)
 }
 
-/// Says whether `caller` allowed or denied this itself; nothing when somebody else decided, or the
-/// input was edited: what ran then is not what was asked.
+/// Says whether `caller` allowed or denied this itself; nothing when somebody else decided, or when
+/// the input was edited, because another input ran than was asked for.
 fn decided_by(caller: &Caller, record: &ApprovalRecord) -> Option<bool> {
     let decision = record.decision.as_ref()?;
     let own = match (caller, decision.by) {

@@ -38,7 +38,7 @@ impl Before {
         self.open(path, OFlags::PATH).ok()?.metadata().ok()
     }
 
-    /// Opens a file for reading. A pipe does not hold the reader.
+    /// Opens a file for reading. Opening a pipe does not block.
     pub(super) fn file(&self, path: &Path) -> io::Result<File> {
         self.open(path, OFlags::RDONLY | OFlags::NONBLOCK)
     }

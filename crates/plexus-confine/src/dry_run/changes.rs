@@ -11,7 +11,7 @@ use super::before::Before;
 
 /// The most bytes of a changed text that are kept, for each of before and after.
 const MAX_TEXT_BYTES: u64 = 64 * 1024;
-/// The attribute by which a directory of the upper layer hides what lies below it.
+/// The attribute with which a directory of the upper layer hides what lies below it.
 const OPAQUE: &str = "user.overlay.opaque";
 
 /// How a path changed.

@@ -31,7 +31,7 @@ pub(crate) async fn dial(
         Ok(Err(error)) => return Err(format!("{host} could not be resolved: {error}")),
         Err(_elapsed) => return Err(format!("{host} could not be resolved in time")),
     };
-    // Whoever lists an address, or localhost, means it. A name that leads to this machine or its
+    // A user who lists an address, or localhost, means it. A name that leads to this machine or its
     // networks was not meant so: behind it are metadata services and the user's own servers.
     let is_meant = host.parse::<IpAddr>().is_ok() || host == "localhost";
     let usable: Vec<_> = found.into_iter().filter(|at| is_meant || is_public(at.ip())).collect();

@@ -38,7 +38,7 @@ impl ApiKey {
     }
 
     /// Makes a random stand-in for the program, worthless everywhere but at its own door. It looks
-    /// like what it stands for, because the CLI chooses its headers by that.
+    /// like the real key, because the CLI chooses its headers by the form of the key.
     ///
     /// # Errors
     /// When the machine has no random numbers.
@@ -98,7 +98,7 @@ pub struct ModelApi {
 
 impl ModelApi {
     /// Opens the door to `upstream` (`https://host[:port][/path]`, or `http://` to this machine)
-    /// for whoever shows `stand_in`, with `key` put in its place. `authorities` is a file of
+    /// for a caller that shows `stand_in`, with `key` put in its place. `authorities` is a file of
     /// trusted certificate authorities; without one those of this machine count.
     ///
     /// # Errors

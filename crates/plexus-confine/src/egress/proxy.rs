@@ -39,7 +39,7 @@ impl Passage<'_> {
     }
 }
 
-/// Serves one request of the program. A tunnel is handed to whoever owns the connection, which it
+/// Serves one request of the program. A tunnel is handed to the owner of the connection, which it
 /// then is.
 pub(crate) async fn serve(
     gate: Passage<'_>,

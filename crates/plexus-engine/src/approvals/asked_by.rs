@@ -23,7 +23,7 @@ const MOST_COMMANDS: usize = 4;
 const MAX_COMMAND_CHARS: usize = 300;
 
 impl Approvals {
-    /// Says who asks this question of the network of a session, for whoever decides it: the process
+    /// Says who asks this question of the network of a session, for those who decide it: the process
     /// and its command, or which commands of the open chat run now.
     ///
     /// # Errors

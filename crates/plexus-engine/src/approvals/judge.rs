@@ -22,7 +22,7 @@ pub struct Judgement {
     pub rule: Option<RuleId>,
     /// Every rule that the decision depends on; each counts as used.
     pub used: Vec<RuleId>,
-    /// Why, for whoever may see the rules.
+    /// Why, for callers that may see the rules.
     pub why: String,
 }
 

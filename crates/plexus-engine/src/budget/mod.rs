@@ -7,8 +7,8 @@
 //! aside is below every limit, so all that run together go beyond a limit by one result at most,
 //! also when no server is there to stop them. What the running chats of its own ancestors have set
 //! aside does not count against a chat: they may be waiting for it. Each such ancestor adds one
-//! result at most. [`treasurer`] looks at every result: at 80 % whoever runs is told, at 100 %
-//! every chat below is stopped.
+//! result at most. [`treasurer`] looks at every result: at 80 % the running chats are told, at 100
+//! % every chat below is stopped.
 
 mod treasurer;
 

@@ -1,5 +1,5 @@
-//! Looks at what is spent: tells whoever runs at 80 % of a budget, and stops every chat below it at
-//! 100 %.
+//! Looks at what is spent: tells the running chats at 80 % of a budget, and stops every chat below
+//! it at 100 %.
 //!
 //! What was spent is stored in the transaction that ends a chat, so a server that dies in between
 //! finds it, and looks as soon as it starts.
@@ -182,7 +182,7 @@ impl Treasurer {
         Ok(())
     }
 
-    /// Writes into the audit how far a budget is used, and tells whoever wants to hear it outside.
+    /// Writes into the audit how far a budget is used, and tells the webhooks that want to hear it.
     /// Noticed again after a restart, it has the same id.
     async fn record(
         &self,

@@ -165,7 +165,7 @@ pub enum HomeContent {
 pub struct PlanFile {
     /// Its name in the run directory.
     pub name: String,
-    /// What it holds, which may be a token: it is never printed.
+    /// Its content, which may be a token and is never printed.
     pub content: String,
 }
 

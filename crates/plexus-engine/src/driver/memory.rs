@@ -10,7 +10,7 @@ use uuid::Uuid;
 /// What a driver must know of earlier lines. It is stored in the transaction that stores their
 /// events, so that reading goes on from any point and means the same.
 ///
-/// It holds what the agent said and nothing of what the engine wants of the run.
+/// It has what the agent said, and nothing of what the engine wants of the run.
 pub trait Memory:
     Clone + PartialEq + Debug + Default + Serialize + DeserializeOwned + Send + Sync + 'static
 {

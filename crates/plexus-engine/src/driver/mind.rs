@@ -1,4 +1,4 @@
-//! A driver together with its memory, whichever driver it is: what a run holds of its agent.
+//! A driver together with its memory, for any driver: what a run keeps of its agent.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -89,8 +89,7 @@ pub trait AnyDriver: Send + Sync + 'static {
     fn recall(self: Arc<Self>, memory: Option<&JsonText>) -> Result<Box<dyn Mind>, StoreError>;
 }
 
-/// What a run holds of its agent: how to read and write it, and what must be known of earlier
-/// lines.
+/// What a run keeps of its agent: how to read and write its lines, and the memory of earlier lines.
 pub trait Mind: Debug + Send + Sync {
     /// As [`Driver::powers`].
     fn powers(&self) -> AgentPowers;

@@ -40,7 +40,7 @@ pub enum Say<'a> {
 pub struct OutLine(String);
 
 impl OutLine {
-    /// Takes a line, whose line ending is written by whoever writes it.
+    /// Takes a line, without its line ending, which the writer adds.
     #[must_use]
     pub fn new(line: String) -> Self {
         debug_assert!(!line.contains('\n'), "one line");

@@ -38,7 +38,7 @@ pub enum Step {
     Refused {
         /// The agent's id of its question, if it has one that a record can carry.
         request_id: Option<String>,
-        /// What whoever reads the chat is told.
+        /// What readers of the chat are told.
         notice: String,
         /// What the agent is told.
         reply: OutLine,

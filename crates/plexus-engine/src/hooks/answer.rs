@@ -1,5 +1,5 @@
-//! An answer that comes back from outside, with the one-time token of a webhook. It can say yes or
-//! no to exactly what was told, or answer what was asked, once.
+//! An answer that comes back from outside, with the one-time token of a webhook. It can allow or
+//! deny exactly the request of the message, or answer its question, once.
 
 use std::sync::Arc;
 

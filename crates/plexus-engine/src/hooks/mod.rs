@@ -1,5 +1,5 @@
-//! Webhooks, up to the outbox: what is told, to whom, and the one-time token by which an answer may
-//! come back.
+//! Webhooks, up to the outbox: what is told, to whom, and the one-time token with which an answer
+//! may come back.
 //!
 //! In reading order:
 //! - this file: who wants to hear what. What can be told is `plexus_wire`'s ([`HookEvent`],
@@ -30,8 +30,8 @@ use token::AnswerKey;
 
 use crate::approvals::shown::{ApprovalViews, Effect, as_decision, working_dir};
 
-/// Inputs larger than this are not told: the receiver learns how large it is and where to look, and
-/// gets no token for what it cannot see.
+/// A larger input is not sent: the receiver learns its size and where to look, and gets no token to
+/// decide what it cannot see.
 const MAX_TOLD_INPUT_BYTES: usize = 64 * 1024;
 
 /// How long a token works when its approval has no deadline.
@@ -47,7 +47,7 @@ pub struct HookReceiver {
     pub name: String,
     /// What it wants to hear; nothing named is everything.
     pub events: Vec<HookEvent>,
-    /// Whether it may decide: what it is told of a pending approval then holds a one-time token.
+    /// Whether it may decide. If so, each message about a pending approval has a one-time token.
     pub answers: bool,
 }
 
@@ -245,7 +245,7 @@ impl Hooks {
     /// Writes a message as it is sent: what is in the outbox, with the token that is kept nowhere.
     /// Every attempt gives the same text.
     pub(crate) fn letter(&self, entry: &OutboxEntry, url: Option<&str>) -> String {
-        // What cannot be read holds no room for a token either, and goes as it is.
+        // A message that cannot be read has no room for a token either, and is sent unchanged.
         let Ok(mut message) = entry.body.read::<HookMessage>() else {
             return entry.body.as_str().to_owned();
         };
@@ -284,8 +284,8 @@ impl From<HookBody> for Told {
     }
 }
 
-/// What is told of a request that waits, with room for an answer if the receiver can see what it is
-/// asked.
+/// The message about a pending request. It has room for an answer if the receiver can see the whole
+/// input.
 fn asking(approval: AskedApproval, input_bytes: usize, deadline: Option<UnixMillis>) -> Told {
     if input_bytes > MAX_TOLD_INPUT_BYTES {
         let input_bytes = Some(input_bytes as u64);

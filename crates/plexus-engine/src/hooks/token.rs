@@ -12,7 +12,7 @@ use plexus_store::UnixMillis;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// What stands behind the prefix of all our tokens.
+/// What stands after the prefix of all our tokens.
 const KIND: &str = "hook_";
 
 /// The characters of an approval, a time and a MAC in hexadecimal.

@@ -186,7 +186,7 @@ impl Heartbeat {
         self.renewed_at.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
 
-    /// A shim lives by what it was last told, so it is told of nothing but a renewal.
+    /// A shim lives as long as the last message says, so it hears of nothing but a renewal.
     fn touch_leashes(&self) {
         for key in self.supervisor.live_keys() {
             if let Err(error) = RunDir::new(self.tools.settings.run_dir(key)).touch_lease() {
@@ -258,7 +258,7 @@ impl Heartbeat {
         })
     }
 
-    /// Reports what was ended without us, and removes what nobody needs.
+    /// Reports runs that others ended, and removes files that nobody needs.
     pub(crate) async fn sweep(&self) {
         if let Err(error) =
             lost::sweep(&*self.tools.store, &self.tools.settings.data_dir, &self.supervisor).await

@@ -1,8 +1,9 @@
 //! Events as readers get them, serialised once for all who follow the same stream.
 //!
-//! A follower asks for what comes behind its position. The newest events of a followed session are
+//! A follower asks for what comes after its position. The newest events of a followed session are
 //! kept, serialised, in a small ring; the first follower to need a new event reads it from the
-//! store and the others find it there. Whoever is further behind reads from the store itself.
+//! store and the others find it there. A follower that is further behind reads from the store
+//! itself.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -59,11 +60,11 @@ pub struct SessionFeed {
     ring: tokio::sync::Mutex<Ring<Cursor>>,
 }
 
-/// A stretch of a stream: from a position, through its events, to the position behind the last.
+/// A stretch of a stream: from a position, through its events, to the position after the last.
 struct Ring<P> {
-    /// Where the first kept event begins, and where what comes behind the last would begin.
+    /// Where the first kept event begins, and where what comes after the last would begin.
     span: Option<(P, P)>,
-    /// Each event with the position behind it.
+    /// Each event with the position after it.
     events: VecDeque<(P, SessionId, Arc<StreamItem>)>,
     bytes: usize,
 }
@@ -144,7 +145,7 @@ impl Feed {
         feed
     }
 
-    /// Reads what comes behind `from` in one session, each event with the position behind it. Empty
+    /// Reads what comes after `from` in one session, each event with the position after it. Empty
     /// when there is nothing yet.
     pub async fn read_session(
         &self,
@@ -172,7 +173,7 @@ impl Feed {
         Ok((events.into_iter().map(|(behind, _, item)| (behind, item)).collect(), next))
     }
 
-    /// Reads what comes behind commit `from` in all sessions, whole commits at a time.
+    /// Reads what comes after commit `from` in all sessions, whole commits at a time.
     pub async fn read_all(
         &self,
         from: u64,
@@ -196,7 +197,7 @@ impl Feed {
     }
 }
 
-/// Gives each event the cursor behind it: a commit's last event has the commit number, those before
+/// Gives each event the cursor after it: a commit's last event has the commit number, those before
 /// it say how many came.
 fn with_cursors(events: &[FeedEvent]) -> Result<Vec<(u64, SessionId, Arc<StreamItem>)>, CallError> {
     let mut shown = Vec::with_capacity(events.len());
@@ -217,7 +218,7 @@ fn with_cursors(events: &[FeedEvent]) -> Result<Vec<(u64, SessionId, Arc<StreamI
     Ok(shown)
 }
 
-/// A position in the feed of all sessions: after a commit, and how many events behind it were seen
+/// A position in the feed of all sessions: after a commit, and how many events after it were seen
 /// already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllCursor {

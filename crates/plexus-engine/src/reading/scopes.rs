@@ -17,8 +17,8 @@ use tokio_util::task::AbortOnDropHandle;
 /// Rest after a look that failed.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// The scopes that somebody waits in, by the session above them; `None` is the operator's, which
-/// holds all.
+/// The scopes in which somebody waits, by the session above them; `None` is the operator's, which
+/// has every session.
 pub struct Scopes {
     store: Arc<dyn Store>,
     by_root: Mutex<HashMap<Option<SessionId>, Weak<Scope>>>,
@@ -34,7 +34,7 @@ impl Scopes {
         Self { store, by_root: Mutex::default() }
     }
 
-    /// Subscribes to the scope below `root`. Whoever reads after this misses no later change.
+    /// Subscribes to the scope below `root`. A caller that reads after this misses no later change.
     pub fn watch(&self, root: Option<SessionId>) -> Watch {
         let mut by_root = self.by_root.lock().unwrap_or_else(PoisonError::into_inner);
         let known = by_root.get(&root).and_then(Weak::upgrade);
@@ -64,7 +64,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Counts what was heard so far as known: what is read after this holds it.
+    /// Counts every wake so far as known: a read after this sees their changes.
     pub fn seen(&mut self) {
         self.newest.borrow_and_update();
     }
@@ -106,7 +106,7 @@ impl Looking {
                     self.wake.changed().await;
                 }
                 Err(error) => {
-                    // Everybody looks, and is told what is wrong.
+                    // Every waiter reads for itself, and gets the error.
                     tracing::debug!(%error, "could not look for changed sessions");
                     self.newest.send_replace(u64::MAX);
                     tokio::time::sleep(LOOK_AGAIN_AFTER).await;
@@ -115,10 +115,11 @@ impl Looking {
         }
     }
 
-    /// Looks behind commit `looked`. Returns up to where, and the newest change if there is one.
+    /// Looks at what came after commit `looked`. Returns up to where, and the newest change if
+    /// there is one.
     async fn look(&self, looked: Option<u64>) -> Result<(u64, Option<u64>), StoreError> {
         let Some(mut after) = looked else {
-            // Whoever subscribed before this may have read before it too, so the first look tells
+            // A subscriber from before this may have read before it too, so the first look tells
             // everybody.
             let commit = self.store.newest_commit().await?;
             return Ok((commit, Some(commit)));

@@ -17,7 +17,7 @@ const WAIT_ANSWER_BYTES: usize = 4 * 1024;
 /// How much of a last answer `get` tells. Longer ones are for `poll`.
 pub const GET_ANSWER_BYTES: usize = 64 * 1024;
 
-/// How many events before the end of a chat are looked at for its last answer: few first, since
+/// How many events before the end of a chat are looked at for its last answer: few first, because
 /// an answer usually is the last but one.
 const LOOK_BACK: [u32; 2] = [4, 64];
 

@@ -1,7 +1,7 @@
 //! Turns: how many of one caller's waiting calls read the store at the same time.
 //!
 //! One commit may wake thousands of calls that wait, and each of them looks again. The store has
-//! few readers, so those of one caller stand in a line of their own: whoever else reads waits for a
+//! few readers, so those of one caller stand in a line of their own: every other caller waits for a
 //! few of them at most, and never for all.
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ pub struct Turns {
 
 impl Turns {
     /// Waits for a turn of `caller`, held until the returned value is dropped. The operator needs
-    /// none: whoever may do everything is not kept from anything by a share.
+    /// none: the operator may do everything and is not bound by a share.
     pub async fn take(&self, caller: Caller) -> Option<OwnedSemaphorePermit> {
         if caller == Caller::Operator {
             return None;

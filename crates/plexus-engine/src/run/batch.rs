@@ -1,5 +1,5 @@
 //! From lines to one transaction: what a stretch of the journal changes, together with the position
-//! behind it.
+//! after it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -115,7 +115,8 @@ impl Run {
     }
 
     /// Steers the running chat. Every reader of the chat sees the message, so it is stored first;
-    /// the caller is told once it is where the child will find it, whatever becomes of us.
+    /// the caller gets its answer once the message is where the child will find it, even if this
+    /// server dies.
     async fn send(&mut self, by: Caller, text: String) -> Result<(), CallError> {
         if self.channel != Channel::Control {
             return Err(CallError::invalid("send into this chat: its channel takes no messages")

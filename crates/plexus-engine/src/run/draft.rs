@@ -38,7 +38,7 @@ pub(super) struct Draft {
     /// The position after the line that is looked at.
     pub(super) at: JournalPosition,
     pub(super) priority: Priority,
-    /// Whether the stretch ends here: what comes behind looks at what this changes.
+    /// Whether the batch ends here, because the next line depends on what this one changes.
     pub(super) commit_now: bool,
     pub(super) ended_chat: bool,
     /// The changed files that its end tells of.

@@ -114,8 +114,8 @@ impl Run {
         Ok(changes)
     }
 
-    /// What there is to say of a shim that left no word about its child: how it ended itself, and
-    /// what it said before it had a child.
+    /// Describes a shim that wrote nothing about its child: how it ended, and what it wrote before
+    /// it had a child.
     fn last_of_the_shim(&self) -> String {
         let ended = self
             .hold
@@ -170,8 +170,8 @@ impl Run {
             None
         });
         if exit.is_none() {
-            // The shim was killed: what it held is ended first, while its parents still show whose
-            // it is.
+            // The shim was killed: its processes are ended first, while their parents still show
+            // whose they are.
             self.kill_all().await;
         }
         let rest = self.read_to_the_end().await?;
@@ -360,8 +360,8 @@ pub(crate) async fn close_questions(
     Ok(changes)
 }
 
-/// Says how a chat ended. What somebody asked for comes first, then what the agent said, then how
-/// the process went.
+/// Says how a chat ended. A request of a caller comes first, then what the agent said, then how the
+/// process ended.
 fn judge(chat: &OpenChat, turn: &TurnReport, exit: Option<Exit<'_>>, stderr: &str) -> Ending {
     if let Some(stop) = &chat.stop {
         return match stop.reason {

@@ -8,7 +8,7 @@ use plexus_store::{Change, Cursor, JournalPosition, Outcome};
 
 use super::Run;
 
-/// What a line of the journal means to whoever watches live.
+/// What a line of the journal means to live watchers.
 pub(super) enum Piece {
     /// A message begins.
     MessageStart,
@@ -92,7 +92,7 @@ impl Run {
         changes.iter().map(chat).collect()
     }
 
-    /// Tells whoever watches how far the chat is stored, after the commit.
+    /// Tells the watchers how far the chat is stored, after the commit.
     pub(super) fn show_stored(&self, chats: &[Option<u32>], outcomes: &[Outcome]) {
         let stored = chats.iter().zip(outcomes).filter_map(|(chat, outcome)| match outcome {
             Outcome::Events { first_seq, count } => chat.map(|chat| Cursor {

@@ -109,7 +109,7 @@ pub(crate) struct RunTools {
     pub(crate) shutdown: CancellationToken,
 }
 
-/// Who is told what becomes of a run. Weak where it is held: the supervisor holds its runs.
+/// Who is told what becomes of a run. A weak reference, because the supervisor owns its runs.
 pub(crate) trait RunKeeper: Send + Sync {
     /// The run is over, and everything of it is stored, except a chat that it never got to.
     fn run_ended(&self, key: RunKey, unserved: Option<u32>);
@@ -284,7 +284,8 @@ impl Run {
             }
             Over::Ended => self.unserved(),
         };
-        // Nobody is told before everything is stored; those who still ask learn that it is over.
+        // Nobody hears of the end before everything is stored; callers that still ask learn that it
+        // is over.
         commands.close();
         ended.send_replace(true);
         if let Some(keeper) = self.keeper.upgrade() {
@@ -293,7 +294,7 @@ impl Run {
     }
 
     /// Ends the child of a run that is not ours any more, with everything it started. Its directory
-    /// stays for whoever looks after such.
+    /// stays for the janitor of such runs.
     async fn let_go(&mut self) {
         self.hold.ask_to_end();
         tokio::time::sleep(INSIST_AFTER).await;
@@ -312,8 +313,8 @@ impl Run {
         }
     }
 
-    /// The loop. What it calls is boxed: a run that waits, for hours perhaps, then holds no room
-    /// for what it does now and then.
+    /// The loop. Its calls are boxed: a run may wait for hours, and must not keep memory for what
+    /// it does rarely.
     async fn serve(&mut self, commands: &mut mpsc::Receiver<Command>) -> Over {
         let mut growth = self.watcher.subscribe(&self.dir.journal());
         if self.origin == Origin::Found
@@ -565,7 +566,7 @@ fn line_bytes(content: &LineContent) -> usize {
     }
 }
 
-/// The place in a journal behind what is stored of it.
+/// The place in a journal after what is stored of it.
 pub(crate) fn journal_position(stored: JournalPosition) -> Position {
     if stored.segment == 0 {
         Position::START

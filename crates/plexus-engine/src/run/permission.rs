@@ -166,8 +166,8 @@ impl Run {
         Ok(())
     }
 
-    /// What the agent says it let run must be what its own configuration allows, or what we allowed
-    /// and it echoed.
+    /// A tool that the agent says it let run must be one that its own configuration allows, or one
+    /// that we allowed and it echoed.
     pub(super) async fn check_accepted(
         &self,
         draft: &mut Draft,
@@ -217,7 +217,7 @@ impl Run {
         Ok(())
     }
 
-    /// What ran must be what somebody here allowed.
+    /// Every tool that ran must have been allowed here.
     pub(super) async fn check_ran(
         &self,
         draft: &mut Draft,
@@ -324,8 +324,8 @@ impl Run {
         Ok(())
     }
 
-    /// What the agent says is open against what we hold open: new ones become approvals, decided
-    /// ones are answered again, others are void.
+    /// Compares the requests that the agent says are open with ours: new ones become approvals,
+    /// decided ones are answered again, others are void.
     pub(super) async fn reconcile(
         &self,
         draft: &mut Draft,
@@ -362,7 +362,7 @@ impl Run {
 fn same_input(record: &ApprovalRecord, echoed: Option<&RawJson>) -> Result<bool, StoreError> {
     let edited = record.decision.as_ref().and_then(|decision| decision.updated_input.as_ref());
     let approved: serde_json::Value = edited.unwrap_or(&record.input).read()?;
-    // What cannot be read as what it says is not what was approved.
+    // An input that cannot be read counts as one that was not approved.
     let echoed = echoed.and_then(|raw| JsonText::parse(raw.get()).ok()?.read().ok());
     Ok(echoed.is_some_and(|echoed| input_digest(&echoed) == input_digest(&approved)))
 }

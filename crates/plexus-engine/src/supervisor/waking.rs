@@ -209,7 +209,7 @@ impl Supervisor {
         self.fail_chat(record.session, chat, error, vec![void(record)]).await;
     }
 
-    /// Looks once more, now that whoever cancels finds the run: one of the two sees the other.
+    /// Looks once more, now that a cancel finds the run: one of the two sees the other.
     pub(super) async fn end_if_unwanted(&self, id: SessionId, number: u32) {
         let wanted = match self.store.chat(id, Some(number)).await {
             Ok(chat) => chat.status == ChatStatus::Running,

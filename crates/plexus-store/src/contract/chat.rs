@@ -94,7 +94,7 @@ pub struct StartChat {
     pub owner: PluginId,
     /// The prompt.
     pub prompt: String,
-    /// Its images, of which the prompt says that they are there.
+    /// Its images; the text of the prompt mentions each.
     pub images: Vec<PromptImage>,
     /// Travels with the prompt.
     pub prompt_uuid: Uuid,

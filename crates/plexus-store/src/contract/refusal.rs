@@ -199,8 +199,8 @@ pub(crate) fn one_more_question(session: &SessionRecord) -> Judged {
     Err(StoreError::busy(message, RETRY_TOO_MANY))
 }
 
-/// Says whether a decision is to be made, or stands already; refuses one for other input, and a
-/// second one.
+/// Says whether the decision is still to be made or stands already. Refuses a decision for other
+/// input, and a second, different one.
 pub(crate) fn decision(
     decide: &DecideApproval,
     standing: &ApprovalRecord,

@@ -171,7 +171,7 @@ fn require_known_tables(db: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// New rows get numbers behind those that came.
+/// New rows get numbers after those that came.
 async fn set_next_id(conn: &Conn, table: &str) -> Result<(), StoreError> {
     let named = conn
         .one(

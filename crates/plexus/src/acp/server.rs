@@ -56,7 +56,7 @@ impl Server {
         *self.is_away.borrow()
     }
 
-    /// Changes when the server goes away or comes back, whoever noticed it: a call, or a stream.
+    /// Changes when the server goes away or comes back, noticed by a call or by a stream.
     pub(super) fn absence(&self) -> watch::Receiver<bool> {
         self.is_away.subscribe()
     }

@@ -9,14 +9,15 @@ use tokio::net::TcpListener;
 use super::port_owner;
 use crate::config::Config;
 
-/// The words in the error by which the command that started a server knows that another port would
-/// do.
+/// The words in the error from which the command that started a server knows that another port
+/// would do.
 pub(crate) const PORT_TAKEN: &str = "has the port";
 
 /// Binds the configured address.
 ///
 /// # Errors
-/// When the address is not one, may be reached from elsewhere without leave, or is taken.
+/// When the address is not one, can be reached from other machines without `allow_non_loopback`, or
+/// is taken.
 pub async fn bind(config: &Config) -> Result<TcpListener> {
     let address = resolve(&config.listen).await?;
     if !address.ip().is_loopback() && !config.allow_non_loopback {

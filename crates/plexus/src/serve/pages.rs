@@ -1,4 +1,4 @@
-//! The addresses that are no doors: `/healthz` for whoever watches, `/metrics` for Prometheus, `/`
+//! The addresses that are no doors: `/healthz` for a monitor, `/metrics` for Prometheus, `/`
 //! for people.
 
 use std::sync::Arc;

@@ -20,7 +20,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::config::Config;
 
-/// The variables by which OpenTelemetry itself names a collector.
+/// The variables with which OpenTelemetry itself names a collector.
 const ENDPOINT_VARIABLES: [&str; 3] = [
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",

@@ -1,7 +1,7 @@
 //! The directory in which a confined agent keeps its configuration: one for each session.
 //!
 //! What the user configured is linked and readable, logins are linked and writable, and the agent's
-//! own state is the session's. The directory is writable to whoever is within the wall, so nothing
+//! own state is the session's. The program within the wall can write the directory, so nothing
 //! in it is followed: links are made anew, and copies are taken by descriptor.
 
 use std::ffi::OsStr;

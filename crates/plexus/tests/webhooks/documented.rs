@@ -13,7 +13,11 @@ fn block(language: &str, containing: &str) -> String {
     let path = testkit::fixtures::workspace_root().join("docs/webhooks.md");
     let text = std::fs::read_to_string(path).unwrap();
     let blocks = text.split("```").skip(1).step_by(2);
-    let mut of_language = blocks.filter_map(|block| block.strip_prefix(&format!("{language}\n")));
+    // A mark may follow the language: `sh run`.
+    let mut of_language = blocks
+        .filter_map(|block| block.split_once('\n'))
+        .filter(|(info, _)| info.split(' ').next() == Some(language))
+        .map(|(_, code)| code);
     of_language
         .find(|block| block.contains(containing))
         .unwrap_or_else(|| panic!("no {language}"))

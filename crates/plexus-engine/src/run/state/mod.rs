@@ -1,4 +1,4 @@
-//! What must be known of a run to go on with it: what its agent said, and what is wanted of it.
+//! The state that a run needs to continue: what its agent said, and what callers want of it.
 //!
 //! The two are apart. What the agent said is the driver's memory; that a chat is to be stopped, and
 //! why, is ours. Both are stored together with the journal position, so that a server that takes
@@ -92,7 +92,7 @@ pub(crate) enum Begun {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Stop {
     pub(crate) reason: StopReason,
-    /// What whoever reads the chat is told.
+    /// What readers of the chat are told.
     pub(crate) words: String,
 }
 
@@ -259,7 +259,7 @@ impl RunState {
         self.mind.report().turn.unwrap_or_default()
     }
 
-    /// Keeps the end of stderr, and returns what whoever reads the chat is told of it.
+    /// Keeps the end of stderr, and returns what readers of the chat are told of it.
     pub(crate) fn stderr(&mut self, text: &str) -> Option<ChatEvent> {
         let text = scrub::text(text);
         self.stderr_tail.push_str(&text);

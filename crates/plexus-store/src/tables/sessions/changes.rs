@@ -135,7 +135,8 @@ pub(in crate::tables) async fn delete(
     delete: DeleteSession,
 ) -> Result<Outcome, StoreError> {
     let row = row_of(tx.conn, delete.id).await?;
-    // Whoever creates a child session holds its parent: once all are locked, no more can come.
+    // A transaction that creates a child session holds its parent: once all are locked, no more can
+    // come.
     let mut doomed = Vec::new();
     loop {
         tx.conn
@@ -168,7 +169,7 @@ pub(in crate::tables) async fn delete(
 
 async fn delete_one(tx: &mut Tx<'_, impl Sql>, row: i64, id: SessionId) -> Result<(), StoreError> {
     let conn = tx.conn;
-    // Whoever waits for one of them learns that it is gone.
+    // Callers that wait for one of them learn that it is gone.
     let waiting = conn
         .all(
             "SELECT uuid, owner FROM loopback_approvals WHERE session = ?1 AND status = 0",

@@ -222,7 +222,7 @@ pub(crate) async fn changed(
         let after = sessions.last().map_or(after, |last| last.changed);
         return Ok(ChangedSessions { after, sessions });
     }
-    // One commit changed more sessions than the limit. They are all told, since a part could not be
+    // One commit changed more sessions than the limit. They are all told, because a part could not be
     // continued.
     let all = filtered(conn, &sql, cut - 1, filter, MAX_SESSIONS).await?;
     let sessions = all

@@ -178,12 +178,12 @@ impl Fronted {
         self.tell([update], hands).await;
     }
 
-    /// Tells whoever waits for the end of a prompt that the server went away or came back.
+    /// Tells those who wait for the end of a prompt that the server went away or came back.
     pub(super) async fn note_absence(&mut self, is_away: bool, hands: &Hands) {
         self.note_in_turn(if is_away { AWAY } else { "the server is back" }, hands).await;
     }
 
-    /// Says something to whoever waits for the end of a prompt, and to nobody otherwise.
+    /// Says something to those who wait for the end of a prompt, if any do.
     async fn note_in_turn(&mut self, words: &str, hands: &Hands) {
         if self.is_busy() {
             self.note(words, hands).await;
