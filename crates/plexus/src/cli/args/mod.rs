@@ -16,7 +16,9 @@ use clap::{Args, Parser, Subcommand};
 use crate::cli::complete::{approvals, everything, sessions};
 use crate::config::{default_data_dir, real_path};
 pub use decide::{Approve, Deny, RuleAdd, Rules, RulesCommand, ScopeArgs, Which};
-pub use outside::{Acp, Devices, DevicesCommand, Editor, Mcp, McpConfig, Parents, ParentsCommand, Tools};
+pub use outside::{
+    Acp, Devices, DevicesCommand, Editor, Mcp, McpConfig, Parents, ParentsCommand, Tools,
+};
 pub use serve::Serve;
 pub use work::{Attach, Demo, Logs, Run};
 
