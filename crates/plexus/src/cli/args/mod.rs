@@ -18,7 +18,7 @@ use crate::config::{default_data_dir, real_path};
 pub use decide::{Approve, Deny, RuleAdd, Rules, RulesCommand, ScopeArgs, Which};
 pub use outside::{Acp, Editor, Mcp, McpConfig, Parents, ParentsCommand, Tools};
 pub use serve::Serve;
-pub use work::{Attach, Demo, Logs, Run};
+pub use work::{Attach, Demo, Logs, Run, RunMode};
 
 /// Supervise Claude Code sessions: you, a program or another agent answers what they ask.
 #[derive(Parser, Debug)]
