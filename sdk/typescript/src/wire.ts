@@ -1704,6 +1704,14 @@ export type QuestionPart = {
   text: string;
 };
 
+/** How many permission requests of a chat were not allowed. */
+export type Refused = {
+  /** Somebody or a rule denied them. */
+  denied: number;
+  /** Their deadline passed. */
+  expired: number;
+};
+
 /** An attempt that was refused. */
 export type RefusedAttempt = {
   /** Who tried; unknown without a valid token. */
@@ -1734,6 +1742,16 @@ export type Remember = {
   scope: RuleScope;
   /** How many decisions it may make. */
   uses?: number | null;
+};
+
+/** Parameters of `rename`. */
+export type RenameParams = {
+  /** Its exact name. */
+  name?: string | null;
+  /** The name it gets. */
+  new_name: string;
+  /** The session's id. */
+  session_id?: SessionId | null;
 };
 
 /** Parameters of `render_context`. */
@@ -2131,6 +2149,8 @@ export type Session = {
   parent?: SessionId | null;
   /** True while its agent has no process, which a decision starts again. Absent otherwise. */
   parked?: boolean;
+  /** How many permission requests of the newest chat were not allowed. Absent when none was. */
+  refused?: Refused | null;
   /** What running chats have set aside, when a budget limits them. */
   reserved?: Reserved | null;
   /** What it and everything below it have spent. */
@@ -2193,6 +2213,15 @@ export type SessionRef = {
   name?: string | null;
   /** Its id. */
   session_id?: SessionId | null;
+};
+
+/** A result of `rename`. */
+export type SessionRenamed = {
+  type: "renamed";
+  /** The session. */
+  id: SessionId;
+  /** Its name from now on. */
+  name: string;
 };
 
 /** What a session is doing. */
@@ -2542,6 +2571,7 @@ export type Methods = {
   "agents.kinds": { params: NoParams; result: AgentKinds };
   "agents.list": { params: ListParams; result: SessionList };
   "agents.poll": { params: PollParams; result: Polled };
+  "agents.rename": { params: RenameParams; result: SessionRenamed };
   "agents.render_context": { params: RenderParams; result: Rendered };
   "agents.send": { params: SendParams; result: MessageSent };
   "agents.streams": { params: StreamsParams; result: StreamList };
@@ -2575,6 +2605,7 @@ export type Methods = {
   "claudecode.get_tree": { params: SessionRef; result: TreeOf };
   "claudecode.list": { params: ListParams; result: SessionList };
   "claudecode.poll": { params: PollParams; result: Polled };
+  "claudecode.rename": { params: RenameParams; result: SessionRenamed };
   "claudecode.render_context": { params: RenderParams; result: Rendered };
   "claudecode.send": { params: SendParams; result: MessageSent };
   "claudecode.streams": { params: StreamsParams; result: StreamList };

@@ -122,3 +122,33 @@ fn a_session_is_attached_to_and_goes_on() {
     terminal.answer("> ", CTRL_C);
     assert_eq!(terminal.finish().0, 0, "between two chats Ctrl-C leaves");
 }
+
+#[test]
+fn a_mode_answers_what_it_is_for() {
+    let place = Place::new();
+    let arguments = ["run", "--once", "--mode", "accept-edits", "hello"];
+    let mut terminal = Terminal::start(&place, 100, &[], &arguments);
+    terminal.wait_for("Done: plexus-sim.txt is written.");
+    let (code, shown) = terminal.finish();
+    assert!(code == 0 && !shown.contains(ASKS), "{shown}");
+    let mode = place.call("agents.list", &json!({}))["sessions"][0]["mode"]["mode"].clone();
+    assert_eq!(mode, "accept_edits");
+}
+
+#[test]
+fn a_question_of_a_child_names_it_and_is_withdrawn_when_it_is_answered_elsewhere() {
+    let place = Place::new();
+    let mut terminal = run(&place, "sim:\nsay begin\nhang");
+    terminal.wait_for("begin");
+    let parent = place.call("agents.get", &json!({"name": "talk"}))["session"]["id"].clone();
+    let child = json!({"name": "child", "parent": parent, "working_dir": place.work()});
+    place.call("agents.create", &child);
+    place.call("agents.chat_async", &json!({"name": "child", "prompt": "hello"}));
+    terminal.wait_for("child wants Write");
+    terminal.wait_for(ASKS);
+    place.works(&["approve", place.pending()["id"].as_str().unwrap()]);
+    terminal.wait_for("answered elsewhere");
+    terminal.send(CTRL_Z);
+    terminal.wait_for("left; it goes on");
+    assert_eq!(terminal.finish().0, 0);
+}

@@ -1301,6 +1301,8 @@ class KnownThingSession(TypedDict):
     """The session that created it."""
     parked: NotRequired[bool]
     """True while its agent has no process, which a decision starts again. Absent otherwise."""
+    refused: NotRequired[Refused | None]
+    """How many permission requests of the newest chat were not allowed. Absent when none was."""
     reserved: NotRequired[Reserved | None]
     """What running chats have set aside, when a budget limits them."""
     spent: Spent
@@ -1995,6 +1997,14 @@ class QuestionPart(TypedDict):
     """What is asked."""
 
 
+class Refused(TypedDict):
+    """How many permission requests of a chat were not allowed."""
+    denied: int
+    """Somebody or a rule denied them."""
+    expired: int
+    """Their deadline passed."""
+
+
 class RefusedAttempt(TypedDict):
     """An attempt that was refused."""
     caller: NotRequired[Caller | None]
@@ -2025,6 +2035,16 @@ class Remember(TypedDict):
     """Which sessions it holds for."""
     uses: NotRequired[int | None]
     """How many decisions it may make."""
+
+
+class RenameParams(TypedDict):
+    """Parameters of `rename`."""
+    name: NotRequired[str | None]
+    """Its exact name."""
+    new_name: str
+    """The name it gets."""
+    session_id: NotRequired[SessionId | None]
+    """The session's id."""
 
 
 class RenderParams(TypedDict):
@@ -2411,6 +2431,8 @@ class Session(TypedDict):
     """The session that created it."""
     parked: NotRequired[bool]
     """True while its agent has no process, which a decision starts again. Absent otherwise."""
+    refused: NotRequired[Refused | None]
+    """How many permission requests of the newest chat were not allowed. Absent when none was."""
     reserved: NotRequired[Reserved | None]
     """What running chats have set aside, when a budget limits them."""
     spent: Spent
@@ -2470,6 +2492,15 @@ class SessionRef(TypedDict):
     """Its exact name."""
     session_id: NotRequired[SessionId | None]
     """Its id."""
+
+
+class SessionRenamed(TypedDict):
+    """A result of `rename`."""
+    type: Literal['renamed']
+    id: SessionId
+    """The session."""
+    name: str
+    """Its name from now on."""
 
 
 class SignInCode(TypedDict):

@@ -20,7 +20,7 @@ pub use outside::{
     Acp, Devices, DevicesCommand, Editor, Mcp, McpConfig, Parents, ParentsCommand, Tools,
 };
 pub use serve::Serve;
-pub use work::{Attach, Demo, Logs, Run};
+pub use work::{Attach, Demo, Logs, Run, RunMode};
 
 /// Supervise Claude Code sessions: you, a program or another agent answers what they ask.
 #[derive(Parser, Debug)]

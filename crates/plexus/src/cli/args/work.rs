@@ -76,6 +76,9 @@ pub struct Run {
     /// End after this prompt, instead of waiting for your next line.
     #[arg(long)]
     pub once: bool,
+    /// What is allowed unasked for the next hour; rules that deny still do.
+    #[arg(long)]
+    pub mode: Option<RunMode>,
     /// Start it and leave; `plexus attach` comes back to it.
     #[arg(long, short)]
     pub detach: bool,
@@ -88,6 +91,17 @@ pub struct Run {
     /// Print events as JSON, one a line. Nothing is asked.
     #[arg(long)]
     pub json: bool,
+}
+
+/// What a session may do unasked for a while.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RunMode {
+    /// Nothing: every request is asked.
+    Ask,
+    /// Edits and writes inside its directories.
+    AcceptEdits,
+    /// Everything.
+    AllowAll,
 }
 
 impl Run {

@@ -54,6 +54,23 @@ impl Supervision {
         Ok(())
     }
 
+    /// Closes a question of a session below this one that was answered elsewhere: only that
+    /// session's own events tell of it.
+    pub(super) async fn look_again(&mut self) -> Result<()> {
+        let Some(question) = &self.question else { return Ok(()) };
+        let (id, session) = (question.approval.id, question.approval.session_id);
+        if session == self.session.id {
+            return Ok(());
+        }
+        match self.client.pending(Some(session)).await {
+            Ok(pending) if pending.iter().all(|approval| approval.id != id) => {
+                self.withdraw(id, DecidedBy::Operator)
+            }
+            // A server that is away is asked again.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
     pub(super) async fn ask_next(&mut self) -> Result<()> {
         while self.question.is_none() {
             let Some((id, session)) = self.waiting.pop_front() else { return Ok(()) };

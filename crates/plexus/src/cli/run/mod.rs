@@ -23,14 +23,15 @@ mod view;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use plexus_client::wire::{
-    Budget, ChatParams, Confine, CreateParams, ErrorKind, FIRST_AGENT, PageLimit, PollParams,
-    Polled, ProjectSettings, Refused, Session, SessionId, SessionRef, SessionStatus, Supervise,
+    Budget, ChatParams, Confine, CreateParams, ErrorKind, FIRST_AGENT, Mode, ModeSecs,
+    ModeSetParams, PageLimit, PollParams, Polled, ProjectSettings, Refused, Session, SessionId,
+    SessionRef, SessionStatus, Supervise,
 };
 use plexus_client::{Client, ClientError};
 
-use super::args::{Attach, Global, Run};
+use super::args::{Attach, Global, Run, RunMode};
 use super::exit;
 use super::find::session as find_session;
 use super::sanitize;
@@ -41,6 +42,9 @@ use crate::config::real_path;
 pub(super) use review::review;
 use supervise::{Supervision, Talk, Watched};
 pub(super) use view::{Form, View};
+
+/// How many seconds a mode holds that a person asked for: as long as somebody looks on.
+const MODE_SECS: u64 = 3_600;
 
 /// How often a name that is taken is drawn again.
 const NAME_TRIES: usize = 5;
@@ -70,6 +74,9 @@ pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
         Some(name) => find_session(&client, name).await.map_err(failed)?,
         None => create(&client, &arguments, &here).await?,
     };
+    if let Some(mode) = arguments.mode {
+        set_mode(&client, session.id, mode).await?;
+    }
     let before = position_behind(&client, session.id, session.chat).await.map_err(failed)?;
     let params = ChatParams::new(SessionRef::id(session.id), prompt);
     let chat = client.agents().chat_async(&params).await.map_err(failed)?.chat;
@@ -183,6 +190,19 @@ async fn create(client: &Client, arguments: &Run, here: &Path) -> Result<Session
         }
     }
     bail!("could not find a free name for the session")
+}
+
+async fn set_mode(client: &Client, session: SessionId, mode: RunMode) -> Result<()> {
+    let mode = match mode {
+        RunMode::Ask => Mode::Ask,
+        RunMode::AcceptEdits => Mode::AcceptEdits,
+        RunMode::AllowAll => Mode::AllowAll,
+    };
+    let secs = ModeSecs::try_from(MODE_SECS)
+        .map_err(|error| anyhow!("could not set the mode: {error}"))?;
+    let params = ModeSetParams::new(session, mode, secs);
+    client.loopback().mode_set(&params).await.map_err(failed)?;
+    Ok(())
 }
 
 fn some(list: &[String]) -> Option<Vec<String>> {

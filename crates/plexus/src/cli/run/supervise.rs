@@ -32,6 +32,9 @@ const MAX_HELD: usize = 10_000;
 /// How often the sign of life is drawn.
 const DRAW_EVERY: Duration = Duration::from_millis(250);
 
+/// After how many of those the server is asked whether a question still waits.
+const LOOK_AFTER_TICKS: usize = 8;
+
 /// What is watched.
 pub(in crate::cli) struct Watched {
     pub(in crate::cli) session: Session,
@@ -79,8 +82,10 @@ pub(in crate::cli) struct Supervision {
     /// What the session had cost when its newest chat ended.
     pub(super) spent_usd: f64,
     refused: Refused,
-    /// How often the sign of life was drawn.
-    pub(super) draws: usize,
+    /// Whether the person was told what the prompt is for.
+    pub(super) knows_prompt: bool,
+    /// How often it was time to draw the sign of life.
+    pub(super) ticks: usize,
 }
 
 /// Whether there is somebody to ask.
@@ -146,7 +151,8 @@ impl Supervision {
             started_ms: now_ms(),
             usage: None,
             refused: Refused::default(),
-            draws: 0,
+            knows_prompt: false,
+            ticks: 0,
         }
     }
 
@@ -179,12 +185,21 @@ impl Supervision {
                 _ = ends.recv() => self.left()?,
                 _ = hangups.recv() => return Ok(exit::OK),
                 outcome = told(&mut self.cancelling) => self.cancel_told(outcome).await?,
-                _ = draws.tick() => self.draw().map(|()| Flow::On)?,
+                _ = draws.tick() => self.ticked().await?,
             };
             if let Flow::End(code) = self.settle(flow).await? {
                 return Ok(code);
             }
         }
+    }
+
+    async fn ticked(&mut self) -> Result<Flow> {
+        self.ticks += 1;
+        self.draw()?;
+        if self.ticks.is_multiple_of(LOOK_AFTER_TICKS) {
+            self.look_again().await?;
+        }
+        Ok(Flow::On)
     }
 
     /// Asks what is to be asked, and shows what was held.
@@ -242,10 +257,16 @@ impl Supervision {
                 Delta::Delta { text } => self.view.delta(&text)?,
                 Delta::DeltaStart => self.view.message_starts()?,
             },
-            FollowItem::Lost => self
-                .view
-                .remark("  (the server is away; the agent goes on, waiting for it to come back)")?,
-            FollowItem::Back => self.view.remark("  (the server is back)")?,
+            FollowItem::Lost => {
+                let words =
+                    "  (the server is away; the agent goes on, waiting for it to come back)";
+                self.view.remark(words)?;
+                self.prompt_again()?;
+            }
+            FollowItem::Back => {
+                self.view.remark("  (the server is back)")?;
+                self.prompt_again()?;
+            }
             FollowItem::Event(event) if event.at.chat == self.chat => {
                 return self.happened(*event).await;
             }

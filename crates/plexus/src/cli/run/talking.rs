@@ -91,7 +91,20 @@ impl Supervision {
         }
         match self.next.take() {
             Some(text) => self.start(text, code).await,
-            None => self.prompt(code),
+            None => {
+                if !std::mem::replace(&mut self.knows_prompt, true) {
+                    self.view.remark("  your next line goes on; Ctrl-D leaves")?;
+                }
+                self.prompt(code)
+            }
+        }
+    }
+
+    /// Draws the prompt again, after something else was written over it.
+    pub(super) fn prompt_again(&mut self) -> Result<()> {
+        match self.stage {
+            Stage::Idle { code } => self.prompt(code).map(drop),
+            Stage::Working => Ok(()),
         }
     }
 
@@ -204,8 +217,7 @@ impl Supervision {
         if !is_free || self.asks != Asks::Here || !self.screen.moves() {
             return Ok(());
         }
-        self.draws += 1;
-        let sign = SIGNS[self.draws % SIGNS.len()];
+        let sign = SIGNS[self.ticks % SIGNS.len()];
         let words = format!(
             "{sign} {} · {} · type to steer, Ctrl-Z leaves",
             duration((now_ms() - self.started_ms).max(1_000)),

@@ -95,7 +95,11 @@ impl Question {
             let left = format!("denied by itself in {}", duration(at.0 * 1_000 - now_ms()));
             lines.push(format!("  {}", screen.paint(Tone::Faint, &left)));
         }
+        let is_of_subagent = |said: &&str| said.starts_with("subagent ");
         if let (Extent::Short, Some((at, _))) = (extent, self.next_part()) {
+            let said = description.as_deref().filter(is_of_subagent);
+            let said = said.map(|said| screen.paint(Tone::Faint, &sanitize::one_line(said)));
+            lines.extend(said.map(|said| format!("  {said}")));
             lines.extend(self.part_lines(at, screen));
             return lines;
         }
