@@ -60,5 +60,6 @@ async function open(url) {
   const own = windows.find((client) => new URL(client.url).pathname === new URL(url).pathname);
   if (!own) return self.clients.openWindow(url);
   own.postMessage({ open: new URL(url).hash });
-  return own.focus();
+  // Some browsers focus nothing without a real tap; the page shows it all the same.
+  return own.focus().catch(() => {});
 }

@@ -81,9 +81,9 @@ export type AnsweredOutside = {
   approved: boolean;
   /** The digest of the input that was decided about. */
   input_digest: string;
-  /** Who was told, and answered. */
+  /** Who was told, and answered: the name of the receiver or of the device. */
   receiver: string;
-  /** `webhook`. */
+  /** `webhook` or `device`. */
   via: string;
 };
 
@@ -189,7 +189,7 @@ export type AskedApproval = {
 export type AsksFor = "configured" | "changes" | "everything";
 
 /** What an audit line says, by its kind. */
-export type AuditBody = RefusedAttempt | Breach | BudgetUsed | AnsweredOutside | GivenUp | JsonObject;
+export type AuditBody = RefusedAttempt | Breach | BudgetUsed | AnsweredOutside | GivenUp | DeviceChanged | JsonObject;
 
 /** One line of the audit. */
 export type AuditLine = {
@@ -348,7 +348,7 @@ export type CallError = {
 };
 
 /** The identity behind one call. */
-export type Caller = "operator" | { session: SessionId } | { child: SessionId };
+export type Caller = "operator" | { session: SessionId } | { child: SessionId } | { device: DeviceId };
 
 /** Parameters of `cancel`. */
 export type CancelParams = {
@@ -749,6 +749,8 @@ export type DecidedApproval = {
   decided_by?: DecidedBy | null;
   /** When the answer reached the child. */
   delivered_at?: Seconds | null;
+  /** The name of the device that decided; only in `history`. */
+  device?: string | null;
   /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
   handle?: Handle | null;
   /** The tool's input, as it was asked for. */
@@ -772,7 +774,7 @@ export type DecidedApproval = {
 };
 
 /** Who decided. */
-export type DecidedBy = "operator" | { session: SessionId } | { rule: RuleId } | "deadline" | "agent_ended" | "webhook";
+export type DecidedBy = "operator" | { session: SessionId } | { rule: RuleId } | "deadline" | "agent_ended" | "webhook" | { device: DeviceId };
 
 /** A result of `history`. */
 export type DecisionList = {
@@ -796,6 +798,24 @@ export type Delta =
 
 /** How the reason of a denial reaches an agent. */
 export type DenyReason = "none" | "in_answer" | "as_next_message";
+
+/** A device of the operator came or went. */
+export type DeviceChanged = {
+  /** What it is called. */
+  device: string;
+  /** The device. */
+  device_id: DeviceId;
+};
+
+/** One device that decides for the operator, such as a phone. */
+export type DeviceId = string;
+
+/** A result of `devices`. */
+export type DeviceList = {
+  type: "ok";
+  /** The devices, oldest first. */
+  devices: PairedDevice[];
+};
 
 /** A result that says only that it is done. */
 export type Done = { type: "ok" };
@@ -1339,6 +1359,39 @@ export type NodeParams = {
 /** Who is asked. Only they and those above them may decide; `loopback` checks that, not the store. */
 export type Owner = "operator" | { session: SessionId };
 
+/** Parameters of `pair`. */
+export type PairParams = {
+  /** What to call the device (phone, or phone-2 and so on where that is taken). */
+  name?: string | null;
+};
+
+/** A device that may read and decide. */
+export type PairedDevice = {
+  /** Its id, by which decisions name it. */
+  id: DeviceId;
+  /** What it is called. */
+  name: string;
+  /** When it was paired. */
+  paired_at: Millis;
+};
+
+/** A result of `pair`: what a device needs to get its token. */
+export type Pairing = {
+  type: "ok";
+  /** Works once, until `expires_at`. `POST /auth/exchange` takes it. */
+  code: string;
+  /** When the code ends. */
+  expires_at: Millis;
+  /** The SHA-256 of the certificate that the server shows there, if it shows one itself. */
+  fingerprint?: string | null;
+  /** The link to open on the device: it holds the code. */
+  link: string;
+  /** What the device will be called. */
+  name: string;
+  /** Whether other machines reach the link's address, as far as the server knows. */
+  reachable: boolean;
+};
+
 /** A parent outside that has an identity. */
 export type Parent = {
   /** When it was made. */
@@ -1716,6 +1769,8 @@ export type Refused = {
 export type RefusedAttempt = {
   /** Who tried; unknown without a valid token. */
   caller?: Caller | null;
+  /** The name of the device that tried, if one did. */
+  device?: string | null;
   /** The address, where it is no method. */
   door?: string | null;
   /** Why, as the caller was told. */
@@ -2482,6 +2537,19 @@ export type TreeRendered = {
   text: string;
 };
 
+/** Parameters of `unpair`. */
+export type UnpairParams = {
+  /** The name of the device whose token ends. */
+  name: string;
+};
+
+/** A result of `unpair`. */
+export type Unpaired = {
+  type: "ok";
+  /** The device. What it decided stays, under its name. */
+  id: DeviceId;
+};
+
 /** What a chat used. */
 export type Usage = {
   /** What it cost, in US dollars. */
@@ -2618,9 +2686,12 @@ export type Methods = {
   "cone.poll": { params: PollParams; result: Polled };
   "health.state": { params: NoParams; result: HealthState };
   "identity.code": { params: NoParams; result: SignInCode };
+  "identity.devices": { params: NoParams; result: DeviceList };
+  "identity.pair": { params: PairParams; result: Pairing };
   "identity.parent": { params: ParentParams; result: ParentIdentity };
   "identity.parents": { params: ParentsParams; result: ParentList };
   "identity.revoke": { params: RevokeParams; result: Revoked };
+  "identity.unpair": { params: UnpairParams; result: Unpaired };
   "loopback.audit": { params: ApprovalPageParams; result: AuditList };
   "loopback.configure": { params: ConfigureParams; result: Configured };
   "loopback.files": { params: FilesParams; result: FilesRead };

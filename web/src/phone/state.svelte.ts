@@ -137,7 +137,7 @@ class Phone {
     try {
       const page = await this.rpc.call("loopback.pending", { limit: PAGE });
       clock.skewMs = this.rpc.clockSkewMs;
-      if (!this.pairing) return;
+      if (!this.pairing || page.type !== "ok") return;
       const before = this.list;
       this.list = page.approvals.filter((approval) => approval.status === "pending");
       const gone = this.openId !== null && !this.list.some((approval) => approval.id === this.openId);

@@ -241,7 +241,7 @@ async fn tokens_stand_for_one_caller_and_end() {
     // A one-time code works once.
     let code = desk.ok("identity.code", json!({})).await["code"].as_str().unwrap().to_owned();
     let token = identity.exchange(&SecretToken::new(code.clone())).await.unwrap();
-    assert_eq!(who(token.expose()).await.unwrap(), Caller::Operator);
+    assert_eq!(who(token.token.expose()).await.unwrap(), Caller::Operator);
     assert_eq!(
         identity.exchange(&SecretToken::new(code)).await.unwrap_err().kind,
         ErrorKind::Unauthorized

@@ -86,9 +86,9 @@ class AnsweredOutside(TypedDict):
     input_digest: str
     """The digest of the input that was decided about."""
     receiver: str
-    """Who was told, and answered."""
+    """Who was told, and answered: the name of the receiver or of the device."""
     via: str
-    """`webhook`."""
+    """`webhook` or `device`."""
 
 
 class Approval(TypedDict):
@@ -350,6 +350,11 @@ class CallerChild(TypedDict):
     """The CLI process of a session, asking for permission: may call `permit` for that session and
     nothing else."""
     child: SessionId
+
+
+class CallerDevice(TypedDict):
+    """A device of the operator, such as a phone: may read and decide, and nothing else."""
+    device: DeviceId
 
 
 class CancelParams(TypedDict):
@@ -763,6 +768,8 @@ class DecidedApproval(TypedDict):
     """Who decided."""
     delivered_at: NotRequired[Seconds | None]
     """When the answer reached the child."""
+    device: NotRequired[str | None]
+    """The name of the device that decided; only in `history`."""
     handle: NotRequired[Handle | None]
     """Its handle, which `plexus.resolve_handle` takes. Always there from this version on."""
     input: dict[str, Any]
@@ -795,6 +802,11 @@ class DecidedByRule(TypedDict):
     rule: RuleId
 
 
+class DecidedByDevice(TypedDict):
+    """A device of the operator."""
+    device: DeviceId
+
+
 class DecisionList(TypedDict):
     """A result of `history`."""
     type: Literal['ok']
@@ -814,6 +826,21 @@ class DeltaDelta(TypedDict):
     type: Literal['delta']
     text: str
     """The text."""
+
+
+class DeviceChanged(TypedDict):
+    """A device of the operator came or went."""
+    device: str
+    """What it is called."""
+    device_id: DeviceId
+    """The device."""
+
+
+class DeviceList(TypedDict):
+    """A result of `devices`."""
+    type: Literal['ok']
+    devices: list[PairedDevice]
+    """The devices, oldest first."""
 
 
 class Done(TypedDict):
@@ -1229,6 +1256,8 @@ class KnownThingApproval(TypedDict):
     """Who decided."""
     delivered_at: NotRequired[Seconds | None]
     """When the answer reached the child."""
+    device: NotRequired[str | None]
+    """The name of the device that decided; only in `history`."""
     handle: NotRequired[Handle | None]
     """Its handle, which `plexus.resolve_handle` takes. Always there from this version on."""
     input: dict[str, Any]
@@ -1633,6 +1662,39 @@ class OwnerSession(TypedDict):
     session: SessionId
 
 
+class PairParams(TypedDict):
+    """Parameters of `pair`."""
+    name: NotRequired[str | None]
+    """What to call the device (phone, or phone-2 and so on where that is taken)."""
+
+
+class PairedDevice(TypedDict):
+    """A device that may read and decide."""
+    id: DeviceId
+    """Its id, by which decisions name it."""
+    name: str
+    """What it is called."""
+    paired_at: Millis
+    """When it was paired."""
+
+
+class Pairing(TypedDict):
+    """A result of `pair`: what a device needs to get its token."""
+    type: Literal['ok']
+    code: str
+    """Works once, until `expires_at`. `POST /auth/exchange` takes it."""
+    expires_at: Millis
+    """When the code ends."""
+    fingerprint: NotRequired[str | None]
+    """The SHA-256 of the certificate that the server shows there, if it shows one itself."""
+    link: str
+    """The link to open on the device: it holds the code."""
+    name: str
+    """What the device will be called."""
+    reachable: bool
+    """Whether other machines reach the link's address, as far as the server knows."""
+
+
 class Parent(TypedDict):
     """A parent outside that has an identity."""
     created_at: Millis
@@ -2009,6 +2071,8 @@ class RefusedAttempt(TypedDict):
     """An attempt that was refused."""
     caller: NotRequired[Caller | None]
     """Who tried; unknown without a valid token."""
+    device: NotRequired[str | None]
+    """The name of the device that tried, if one did."""
     door: NotRequired[str | None]
     """The address, where it is no method."""
     kind: ErrorKind
@@ -2759,6 +2823,19 @@ class TreeRendered(TypedDict):
     """The tree as indented lines."""
 
 
+class UnpairParams(TypedDict):
+    """Parameters of `unpair`."""
+    name: str
+    """The name of the device whose token ends."""
+
+
+class Unpaired(TypedDict):
+    """A result of `unpair`."""
+    type: Literal['ok']
+    id: DeviceId
+    """The device. What it decided stays, under its name."""
+
+
 class Usage(TypedDict):
     """What a chat used."""
     cost_usd: float
@@ -2859,6 +2936,7 @@ AuditBody: TypeAlias = (
     | BudgetUsed
     | AnsweredOutside
     | GivenUp
+    | DeviceChanged
     | dict[str, Any]
 )
 """What an audit line says, by its kind."""
@@ -2868,7 +2946,7 @@ Block: TypeAlias = BlockText | BlockThinking | BlockToolUse | BlockToolResult | 
 """One block of a message."""
 
 
-Caller: TypeAlias = Literal['operator'] | CallerSession | CallerChild
+Caller: TypeAlias = Literal['operator'] | CallerSession | CallerChild | CallerDevice
 """The identity behind one call."""
 
 
@@ -2919,6 +2997,7 @@ DecidedBy: TypeAlias = (
     | Literal['deadline']
     | Literal['agent_ended']
     | Literal['webhook']
+    | DecidedByDevice
 )
 """Who decided."""
 
@@ -2929,6 +3008,10 @@ Delta: TypeAlias = DeltaDeltaStart | DeltaDelta
 
 DenyReason: TypeAlias = Literal['none'] | Literal['in_answer'] | Literal['as_next_message']
 """How the reason of a denial reaches an agent."""
+
+
+DeviceId: TypeAlias = str
+"""One device that decides for the operator, such as a phone."""
 
 
 ErrorKind: TypeAlias = (
