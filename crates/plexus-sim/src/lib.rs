@@ -44,7 +44,7 @@
 //!
 //! # Other parts
 //! With `--as codex` as its first words it plays `codex app-server` instead: the same prompts, the
-//! lines of `fixtures/codex-0.166.0`.
+//! lines of `fixtures/codex-0.166.0`. With `--as acp` it plays an agent of the Agent Client Protocol.
 //!
 //! # Reading order
 //! - `start`: from the command line ([`main_with_args`]) to a running process; `cli`: the flags
@@ -57,8 +57,9 @@
 //!   `ask`, `question` and `answer`: permission; `tools` and `bash`: what really runs; `mcp`:
 //!   servers
 //! - `wire` and `result`: the lines; `out`: stdout
-//! - `codex`: the other part
+//! - `codex`, `acp`: the other parts
 
+mod acp;
 mod answer;
 mod ask;
 mod background;

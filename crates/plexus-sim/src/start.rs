@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
+use crate::acp;
 use crate::background::Tasks;
 use crate::cli::{self, Invocation, Options, OutputFormat, UsageError};
 use crate::codex;
@@ -38,7 +39,7 @@ enum StartError {
          --print"
     )]
     NoPrompt,
-    #[error("--as wants `claude` or `codex`")]
+    #[error("--as wants `claude`, `codex` or `acp`")]
     NoSuchPart,
     #[error("could not start: {0}")]
     Io(#[from] std::io::Error),
@@ -65,6 +66,9 @@ fn start(args: impl IntoIterator<Item = OsString>) -> Result<Exit, StartError> {
     let args = match args.as_slice() {
         [flag, part, rest @ ..] if flag == "--as" && part == "codex" => {
             return Ok(runtime.block_on(codex::run(rest.iter().cloned()))?);
+        }
+        [flag, part, rest @ ..] if flag == "--as" && part == "acp" => {
+            return Ok(runtime.block_on(acp::run(rest.iter().cloned()))?);
         }
         [flag, part, rest @ ..] if flag == "--as" && part == "claude" => rest.to_vec(),
         [flag, ..] if flag == "--as" => return Err(StartError::NoSuchPart),

@@ -13,7 +13,7 @@ use plexus_store::{
 use plexus_wire::ChatEvent;
 
 use super::draft::{After, Draft, Known, as_stored};
-use super::state::{Begun, OpenChat};
+use super::state::{Begun, OpenChat, StopReason};
 use super::{Over, Run};
 use crate::driver::{Say, Step};
 use crate::prompt::prompt_of;
@@ -234,11 +234,12 @@ impl Run {
             After::AskWhatIsOpen => {
                 if !self.ask_what_is_open() {
                     let why = "a line of the agent could not be read, and it cannot be asked again";
-                    self.kill(why.to_owned()).await;
+                    self.kill(StopReason::Failed, why.to_owned()).await;
                 }
             }
             After::InterruptAgain => self.begin_cancel(),
-            After::Stop(reason) => self.kill(reason).await,
+            // A breach was noted before, and is graver.
+            After::Stop(words) => self.kill(StopReason::Failed, words).await,
         }
     }
 

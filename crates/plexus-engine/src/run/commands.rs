@@ -41,7 +41,7 @@ impl Run {
                 let _gone = done.send(self.park_now().await);
             }
             Command::Close => self.close(),
-            Command::Kill { reason } => self.kill(reason).await,
+            Command::Kill { reason } => self.kill(StopReason::Cancelled, reason).await,
             Command::Stop { reason, words } => self.stop(reason, words).await,
         }
     }

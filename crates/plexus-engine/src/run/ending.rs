@@ -366,7 +366,7 @@ fn judge(chat: &OpenChat, turn: &TurnReport, exit: Option<Exit<'_>>, stderr: &st
     if let Some(stop) = &chat.stop {
         return match stop.reason {
             StopReason::Cancelled => Ending::Cancelled(stop.words.clone()),
-            StopReason::TimedOut | StopReason::Budget | StopReason::Breach => {
+            StopReason::TimedOut | StopReason::Failed | StopReason::Budget | StopReason::Breach => {
                 Ending::Failed(format!("stopped: {}", stop.words))
             }
         };

@@ -109,10 +109,9 @@ impl Run {
     }
 
     /// Ends the child, whatever it does.
-    pub(super) async fn kill(&mut self, reason: String) {
+    pub(super) async fn kill(&mut self, reason: StopReason, words: String) {
         let mut state = self.state.clone();
-        let noted =
-            state.chat.as_mut().is_some_and(|chat| chat.stop(StopReason::Cancelled, reason));
+        let noted = state.chat.as_mut().is_some_and(|chat| chat.stop(reason, words));
         if noted && let Err(error) = self.remember(state, UpdateRun::of(self.key), Vec::new()).await
         {
             tracing::warn!(run = %self.key, %error, "could not note why a run is ended");

@@ -8,8 +8,9 @@ use tokio::sync::oneshot;
 use super::tools::{self, Tool};
 use super::wire::{self, Ran};
 use super::{News, Prompt, Server};
+use crate::diary;
 use crate::run::{Exit, complain};
-use crate::script::{Manners, Step, ToolStep, steps_of};
+use crate::script::{Manners, SCRIPT_PREFIX, Step, ToolStep, steps_of};
 
 /// The effect of a step on the turn.
 enum After {
@@ -25,6 +26,7 @@ impl Server {
         prompt: Prompt,
         stopped: &mut oneshot::Receiver<News>,
     ) -> Option<Exit> {
+        plexus_fault::point!("sim.turn.begun");
         let (thread, id) = (self.thread_id(), self.turn.borrow().clone().unwrap_or_default());
         self.status(&thread, json!({ "type": "active", "activeFlags": [] }));
         let started = wire::turn(&id, "inProgress", None);
@@ -63,8 +65,14 @@ impl Server {
 
     async fn steps(&self, prompt: Prompt, turn: &str) -> After {
         let mut next = Some(prompt);
+        let mut is_first = true;
         while let Some(prompt) = next.take().or_else(|| self.steers.borrow_mut().pop_front()) {
             self.repeat(&prompt, turn);
+            let is_steered = !std::mem::replace(&mut is_first, false);
+            if is_steered && !prompt.text.starts_with(SCRIPT_PREFIX) {
+                self.say(turn, &format!("Noted: {}", prompt.text));
+                continue;
+            }
             let earlier = self.earlier();
             let steps = match steps_of(&prompt.text, earlier.len()) {
                 Ok(steps) => steps,
@@ -229,8 +237,12 @@ impl Server {
             self.item("item/completed", turn, &wire::command(id, &line, cwd, "declined", None));
             return false;
         }
+        plexus_fault::point!("sim.tool.before");
+        let accepted_by = if asks { "user" } else { "nobody" };
+        diary::note(id, "exec_command", &json!({ "command": script }), accepted_by);
         let (output, code) =
             tools::run(script, cwd).await.unwrap_or_else(|error| (error.to_string(), -1));
+        plexus_fault::point!("sim.tool.after");
         let status = if code == 0 { "completed" } else { "failed" };
         let ran = Ran { output: Some(output), code: Some(code) };
         self.item("item/completed", turn, &wire::command(id, &line, cwd, status, Some(ran)));

@@ -135,6 +135,7 @@ fn serve(path: &Path, agent: Option<i32>) -> Result<()> {
         let egress = Egress::listen_inside(options(file, agent)?, Path::new(SOCKET))?;
         println!("{READY}");
         io::stdout().flush()?;
+        plexus_fault::point!("egress.serves");
         // It ends with the run: the shim ends all that is below it.
         Ok(egress.run(std::future::pending()).await?)
     })
@@ -225,6 +226,7 @@ impl Server {
             tool_use_id: format!("network-{}", plexus_wire::ApprovalId::generate()),
         };
         let note = self.note_asker(&request.tool_use_id, from).await;
+        plexus_fault::point!("egress.asks");
         let decision = loop {
             match self.permit(&request).await {
                 Ok(PermitAnswer::Allow { .. }) => {
@@ -237,6 +239,7 @@ impl Server {
                 Err(None) => tokio::time::sleep(ASK_AGAIN).await,
             }
         };
+        plexus_fault::point!("egress.answered");
         if let Some(note) = note {
             let _already_gone = std::fs::remove_file(note);
         }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use plexus_confine::egress::{ApiKey, HostPattern};
-use plexus_confine::guard::Watch;
+use plexus_confine::guard::{Watch, places};
 use plexus_confine::{Doors, Machine, Plan, Profile, StageProgram, Tier, Wall, dry_run, plan};
 use plexus_engine::session::SessionConfig;
 use plexus_engine::wall::{ModelDoor, NoWall, Offer, Site, Stage, Trial, WallNeeds, Walls};
@@ -204,6 +204,10 @@ impl Walls for MachineWalls {
             wall.write.extend(made.write);
             let variable = site.needs.config.as_ref().map(|config| config.variable);
             env.extend(variable.map(|name| (name.into(), made.dir.clone().into())));
+            // Settings of agents are protected where programs outside obey them. Here they are
+            // this agent's own, of this session alone.
+            let own = places(&made.dir).into_iter();
+            wall.write.extend(own.filter(|place| is_really_there(place)));
             wall.write.push(made.dir);
         }
         env.extend(site.needs.env.iter().map(|(name, value)| (name.into(), value.into())));
@@ -314,6 +318,11 @@ fn profile_of(profile: Confine) -> Result<Profile, NoWall> {
         Confine::Workspace => Ok(Profile::Workspace),
         Confine::Strict => Ok(Profile::Strict),
     }
+}
+
+/// Whether something is at a path itself, and not where a link leads.
+fn is_really_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|meta| !meta.is_symlink())
 }
 
 fn make_dir(path: &Path) -> io::Result<()> {

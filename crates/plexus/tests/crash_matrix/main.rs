@@ -1,5 +1,7 @@
-//! The crash matrix: a real server, its shim, its simulated child and its PostgreSQL, one of them
-//! killed or frozen at every named point of both flows, and an oracle that looks from outside.
+//! The crash matrix: a real server, its shim, its simulated child, the egress process of a wall and
+//! its PostgreSQL, one of them killed or frozen at every named point of both flows, and an oracle
+//! that looks from outside. The child is Claude Code, Codex or an agent of the Agent Client
+//! Protocol.
 //!
 //! Each case plays the same story ([`story`]) in a place of its own ([`place`]), has one process
 //! struck at one point ([`points`]), and is judged by what the callers were told, what the child
@@ -7,7 +9,8 @@
 //! would prove nothing.
 //!
 //! Without `PLEXUS_FULL=1` every point is struck once and the server comes back at once, in about
-//! two minutes; with it, also frozen, also with outages of 3 and 30 s (10 s on the MCP channel).
+//! two minutes, the other agents at a sample of them; with it, also frozen, also with outages of 3
+//! and 30 s (10 s on the MCP channel), and every agent at every point that it reaches.
 //! Where PostgreSQL is not installed its own cases ([`database`]) say so and show nothing.
 //! `scripts/long/crash-matrix.sh` runs the whole. One case is run by a part of its name:
 //!
@@ -16,6 +19,7 @@
 //! ```
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test, a panic is the answer")]
+#![allow(clippy::print_stderr, reason = "a suite with a `main` of its own says what it does")]
 
 mod database;
 mod oracle;
@@ -30,14 +34,46 @@ use libtest_mimic::{Arguments, Failed, Trial};
 /// Cases at a time: most of each is waiting.
 const ABREAST: usize = 12;
 
+/// A wall that cannot be built fails the cases that need one, instead of ignoring them.
+const REQUIRED: &str = "PLEXUS_REQUIRE_WALL";
+
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(ABREAST);
     let full = std::env::var_os("PLEXUS_FULL").is_some_and(|value| value == "1");
     let cases = points::cases(full);
-    let trials =
-        cases.into_iter().map(|case| Trial::test(case.to_string(), move || play(&case))).collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    count(&cases);
+    let refusal = no_wall();
+    let trials = cases.into_iter().map(|case| {
+        let why = refusal.clone().filter(|_| case.victim == points::Victim::Egress);
+        let is_ignored = why.is_some() && std::env::var_os(REQUIRED).is_none();
+        let name = case.to_string();
+        let run = move || match why {
+            Some(why) => Err(Failed::from(why)),
+            None => play(&case),
+        };
+        Trial::test(name, run).with_ignored_flag(is_ignored)
+    });
+    libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+/// Why this machine cannot build a wall, whose egress process some cases strike.
+fn no_wall() -> Option<String> {
+    let stage = plexus_confine::StageProgram {
+        program: env!("CARGO_BIN_EXE_plexus").into(),
+        arguments: ["confine", "--stage"].map(Into::into).to_vec(),
+    };
+    plexus_confine::probe(&stage).choose(None).err().map(|why| why.to_string())
+}
+
+/// Says how many cases each agent has.
+fn count(cases: &[points::Case]) {
+    let mut counts = std::collections::BTreeMap::new();
+    for case in cases {
+        *counts.entry(case.agent).or_insert(0) += 1;
+    }
+    let counts: Vec<_> = counts.iter().map(|(agent, count)| format!("{agent:?} {count}")).collect();
+    eprintln!("cases: {}", counts.join(", "));
 }
 
 fn play(case: &points::Case) -> Result<(), Failed> {

@@ -2,8 +2,8 @@
 //! says.
 //!
 //! A blow to the server, or a freeze of anything, may not be noticed at all (P1 to P6). A blow to a
-//! shim or a child may end the chat that it served, with a reason; nothing that was not allowed
-//! runs, nothing runs twice, nothing waits for ever and nobody is left behind (P3, P4, P8, P9).
+//! shim, a child or an egress process may end the chat that it served, with a reason; nothing that
+//! was not allowed runs, nothing runs twice, nothing waits for ever and nobody is left behind (P3, P4, P8, P9).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use testkit::process;
 use tokio::time::Instant;
 
 use crate::place::Place;
-use crate::points::{Blow, Case, Channel, Loss, Victim, Warmth};
+use crate::points::{Agent, Blow, Case, Channel, Loss, Victim, Warmth};
 use crate::story::{Answer, Told, command, edited, letters, words};
 
 /// How long a process of a run may outlive it: the five seconds of P9, and what a loaded machine
@@ -23,7 +23,8 @@ const LEAVING: Duration = Duration::from_secs(20);
 
 /// Whether the case may end the chat that was struck.
 fn may_fail(case: &Case) -> bool {
-    matches!(case.victim, Victim::Shim | Victim::Child) && case.blow != Blow::Freeze
+    matches!(case.victim, Victim::Shim | Victim::Child | Victim::Egress)
+        && case.blow != Blow::Freeze
 }
 
 /// Judges everything that can be judged while the session exists.
@@ -37,7 +38,7 @@ pub(crate) async fn judge(place: &mut Place, told: &Told, case: &Case) -> Result
         chat_is_well_formed(chat, events, told, case)
             .with_context(|| format!("chat {chat}: {}", kinds(events)))?;
     }
-    what_ran_was_allowed(place, &history)?;
+    what_ran_was_allowed(place, &history, case)?;
     what_ran_is_what_should(place, told, case)?;
     let pending = place.call("loopback.pending", json!({"session_id": told.session})).await??;
     ensure!(pending["approvals"] == json!([]), "still waiting: {pending:#}");
@@ -61,7 +62,7 @@ async fn stored_events(place: &mut Place, session: &str) -> Result<BTreeMap<u64,
     let mut stored = BTreeMap::new();
     for chat in 0..4 {
         let params = json!({"session_id": session, "chat": chat, "from_seq": 0, "limit": 1000});
-        let page = place.call("claudecode.poll", params).await??;
+        let page = place.call("agents.poll", params).await??;
         stored.insert(chat, page["events"].as_array().context("no events")?.clone());
     }
     Ok(stored)
@@ -132,7 +133,7 @@ fn chat_is_well_formed(chat: u64, events: &[Value], told: &Told, case: &Case) ->
     };
     let status = told.ended.get(&chat).context("it never ended")?;
     let said: Vec<&str> = of("content").iter().filter_map(|event| event["text"].as_str()).collect();
-    let expected = words(chat);
+    let expected = words(chat, case);
     let said_in_order =
         said.iter().zip(&expected).all(|(said, expected)| said.starts_with(expected.as_str()));
     ensure!(said_in_order, "said: {said:?}");
@@ -141,17 +142,22 @@ fn chat_is_well_formed(chat: u64, events: &[Value], told: &Told, case: &Case) ->
         ensure!(status != "cancelled" || chat == 2, "nobody cancelled it");
     } else {
         ensure!(status == if chat == 2 { "cancelled" } else { "complete" }, "it ended {status}");
-        // A chat whose script ends with a tool call says one more text at its end.
-        ensure!(
-            said.len() == expected.len() + usize::from(chat == 1 || chat == 3),
-            "said: {said:?}"
-        );
-        let (asked, due) = (of("awaiting_approval").len(), letters(chat).len());
+        let more = match case.agent {
+            // A chat whose script ends with a tool call says one more text at its end.
+            Agent::Claude => usize::from(chat == 1 || chat == 3),
+            // The reason of the denial is a message of its own, which it acknowledges.
+            Agent::Codex => usize::from(chat == 0),
+            Agent::Acp => 0,
+        };
+        ensure!(said.len() == expected.len() + more, "said: {said:?}");
+        let asks_for_a_host = usize::from(case.victim == Victim::Egress && chat == 0);
+        let due = letters(chat, case).len() + asks_for_a_host;
+        let asked = of("awaiting_approval").len();
         let some_are_lost =
             case.loss == Loss::LaterQuestions && chat == 0 && (1..due).contains(&asked);
         ensure!(asked == due || some_are_lost, "asked {asked} times");
         ensure!(
-            of("tool_result").len() == letters(chat).len(),
+            of("tool_result").len() == letters(chat, case).len(),
             "{} results",
             of("tool_result").len()
         );
@@ -215,7 +221,7 @@ fn each_question_once(events: &[Value]) -> Result<()> {
 }
 
 /// P4, P8: nothing ran that was not allowed, with other input than was approved, or twice.
-fn what_ran_was_allowed(place: &Place, history: &[Value]) -> Result<()> {
+fn what_ran_was_allowed(place: &Place, history: &[Value], case: &Case) -> Result<()> {
     let mut calls = BTreeSet::new();
     for line in place.diary()? {
         let tool = line["tool_use_id"].as_str().context("no id in the diary")?.to_owned();
@@ -224,7 +230,12 @@ fn what_ran_was_allowed(place: &Place, history: &[Value]) -> Result<()> {
         let decision = decision.with_context(|| format!("nobody was asked about {line}"))?;
         ensure!(decision["status"] == "allowed", "it ran and was not allowed: {line} {decision:#}");
         let approved = decision.get("updated_input").unwrap_or(&decision["input"]);
-        ensure!(line["input"] == *approved, "approved was {approved}, and {line} ran");
+        // Codex adds its shell and its directory to what it asks.
+        let is_same = match case.agent {
+            Agent::Codex => line["input"]["command"] == approved["command"],
+            Agent::Claude | Agent::Acp => line["input"] == *approved,
+        };
+        ensure!(is_same, "approved was {approved}, and {line} ran");
     }
     Ok(())
 }
@@ -236,15 +247,20 @@ fn what_ran_is_what_should(place: &Place, told: &Told, case: &Case) -> Result<()
     let ran: Vec<&str> = text.lines().collect();
     let distinct: BTreeSet<_> = ran.iter().collect();
     ensure!(distinct.len() == ran.len(), "something ran twice: {ran:?}");
+    let edited = case.agent.takes_edits();
     ensure!(
-        !ran.iter().any(|word| word.starts_with('C') || *word == "B0"),
+        !ran.iter().any(|word| word.starts_with('C') || (edited && *word == "B0")),
         "what was denied or edited ran: {ran:?}"
     );
     let diary = place.diary()?;
     if may_fail(case) {
         return Ok(());
     }
-    let all = ["A0", "B0-edited", "D1", "E3"];
+    let all: &[&str] = match (case.victim, edited) {
+        (Victim::Egress, _) => &["N0", "D1", "E3"],
+        (_, true) => &["A0", "B0-edited", "D1", "E3"],
+        (_, false) => &["A0", "B0", "D1", "E3"],
+    };
     if case.loss == Loss::Questions {
         ensure!(ran.iter().all(|word| all.contains(word)), "{ran:?} ran");
         return Ok(());
@@ -259,7 +275,8 @@ fn what_ran_is_what_should(place: &Place, told: &Told, case: &Case) -> Result<()
     let pids: BTreeSet<_> =
         diary.iter().filter(of_chat_0).map(|line| line["pid"].as_u64()).collect();
     // A woken process may be parked in its turn, on a machine that stands still.
-    let is_one = pids.len() == 1 || case.warmth == Warmth::Parks;
+    // Within a wall the diary cannot be written.
+    let is_one = pids.len() == 1 || case.warmth == Warmth::Parks || case.victim == Victim::Egress;
     ensure!(is_one, "chat 0 was served by {} processes", pids.len());
     Ok(())
 }

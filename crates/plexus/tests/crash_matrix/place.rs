@@ -13,10 +13,13 @@ use testkit::server::{RpcError, ServerOptions, TestServer, lasting_address};
 use tokio::time::Instant;
 
 use crate::database::Database;
-use crate::points::{Blow, Case, Channel, Victim, Warmth};
+use crate::points::{Agent, Blow, Case, Channel, Victim, Warmth};
 
 /// How long anything may take on a loaded machine, outages apart.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The name of the simulated agent of the Agent Client Protocol.
+const SIMULATED_ACP: &str = "sim_acp";
 
 /// How often the mark of a point is looked for.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
@@ -52,7 +55,9 @@ impl Place {
                 Some(database) => Some(database),
                 None => return Ok(None),
             },
-            Victim::Server | Victim::NextServer | Victim::Shim | Victim::Child => None,
+            Victim::Server | Victim::NextServer | Victim::Shim | Victim::Child | Victim::Egress => {
+                None
+            }
         };
         let folder = tempfile::Builder::new().prefix("plexus-matrix-").tempdir()?;
         for name in ["work", "faults"] {
@@ -67,12 +72,15 @@ impl Place {
         ];
         let mut arguments: Vec<OsString> = vec!["--log".into(), "info,rmcp=warn".into()];
         arguments.extend(sets.into_iter().flat_map(|set| ["--set".into(), set.into()]));
+        arguments.extend(["--codex-bin".into(), "sim".into()]);
+        let plexus: PathBuf = std::env::var_os("PLEXUS_BIN")
+            .unwrap_or_else(|| env!("CARGO_BIN_EXE_plexus").into())
+            .into();
+        let config = folder.path().join("plexus.toml");
+        std::fs::write(&config, toml::to_string(&agents(&plexus)?)?)?;
+        arguments.extend(["--config".into(), config.into()]);
         let server = TestServer::prepared(ServerOptions {
-            plexus_bin: Some(
-                std::env::var_os("PLEXUS_BIN")
-                    .unwrap_or_else(|| env!("CARGO_BIN_EXE_plexus").into())
-                    .into(),
-            ),
+            plexus_bin: Some(plexus),
             claude_bin: Some("sim".into()),
             listen: Some(lasting_address()?),
             arguments,
@@ -99,6 +107,21 @@ impl Place {
         self.server.data_dir().join("runs")
     }
 
+    /// The parameters of the session that depend on the case.
+    pub(crate) fn session_params(&self) -> Value {
+        let mut params = match self.case.agent {
+            Agent::Claude => json!({"channel": channel_name(self.case.channel)}),
+            Agent::Codex => json!({"agent": "codex", "supervise": "all"}),
+            Agent::Acp => json!({"agent": SIMULATED_ACP}),
+        };
+        params["working_dir"] = json!(self.work());
+        params["env"] = self.session_env();
+        if self.case.victim == Victim::Egress {
+            params["confine"] = json!("workspace");
+        }
+        params
+    }
+
     /// What every process of this case carries in its environment.
     pub(crate) fn marker(&self) -> String {
         self.faults().display().to_string()
@@ -117,8 +140,10 @@ impl Place {
     /// The environment of the session's children; they carry the orders for shim and child, and the
     /// marker.
     pub(crate) fn session_env(&self) -> Value {
-        let armed = matches!(self.case.victim, Victim::Shim | Victim::Child);
+        let armed = matches!(self.case.victim, Victim::Shim | Victim::Child | Victim::Egress);
         json!({
+            // What a wall takes from the environment of a child does not mark it.
+            "MATRIX_MARK": self.faults(),
             "PLEXUS_FAULT": if armed { self.orders() } else { String::new() },
             "PLEXUS_FAULT_DIR": self.faults(),
             "PLEXUS_SIM_DIARY": self.folder.path().join("diary"),
@@ -283,6 +308,17 @@ impl Drop for Place {
     }
 }
 
+/// The agent of the Agent Client Protocol that the configuration adds.
+fn agents(plexus: &Path) -> Result<Value> {
+    let program = plexus.to_str().context("the path of the program is no text")?;
+    let bash = json!({"acts": "shell", "command": "command", "harmless": ["description"]});
+    Ok(json!({"agents": {SIMULATED_ACP: {
+        "label": "Simulated agent", "program": program, "args": ["sim", "--as", "acp"],
+        "asks_for": "everything", "modes": ["ask"], "resume": "resume",
+        "tools": {"Bash": bash},
+    }}}))
+}
+
 /// Waits until the point is reached, and returns who stands there.
 pub(crate) async fn struck_pid(mark: &Path) -> u32 {
     let read = || std::fs::read_to_string(mark).ok()?.strip_suffix('\n')?.parse().ok();
@@ -295,7 +331,7 @@ pub(crate) async fn struck_pid(mark: &Path) -> u32 {
 }
 
 /// How the session is to ask.
-pub(crate) fn channel_name(channel: Channel) -> &'static str {
+fn channel_name(channel: Channel) -> &'static str {
     match channel {
         Channel::Control => "control",
         Channel::Mcp => "mcp",

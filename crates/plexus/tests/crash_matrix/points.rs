@@ -3,6 +3,22 @@
 use std::fmt;
 use std::time::Duration;
 
+/// Which agent the children are, each played by the simulator.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Agent {
+    Claude,
+    Codex,
+    /// An agent of the Agent Client Protocol.
+    Acp,
+}
+
+impl Agent {
+    /// Whether an allow may carry another input (`edit_input` in docs/agents.md).
+    pub(crate) fn takes_edits(self) -> bool {
+        self == Self::Claude
+    }
+}
+
 /// How a child asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Channel {
@@ -18,6 +34,8 @@ pub(crate) enum Victim {
     NextServer,
     Shim,
     Child,
+    /// The egress process of a run within a wall, which is all of the agent's network.
+    Egress,
     /// PostgreSQL, on which the server keeps everything in these cases. The point is one of the
     /// server's, which stands still there while its database is struck and then goes on without it.
     Database,
@@ -72,6 +90,7 @@ struct Point {
 /// One case of the matrix.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
+    pub(crate) agent: Agent,
     pub(crate) victim: Victim,
     pub(crate) point: &'static str,
     pub(crate) nth: u32,
@@ -84,8 +103,9 @@ pub(crate) struct Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { victim, point, nth, blow, outage, channel, warmth, .. } = self;
-        write!(f, "{victim:?}/{point}@{nth}/{blow:?}/{}s/{channel:?}/{warmth:?}", outage.as_secs())
+        let Self { agent, victim, point, nth, blow, outage, channel, warmth, .. } = self;
+        let outage = outage.as_secs();
+        write!(f, "{agent:?}/{victim:?}/{point}@{nth}/{blow:?}/{outage}s/{channel:?}/{warmth:?}")
     }
 }
 
@@ -229,6 +249,30 @@ const CHILD: &[Point] = &[
     at("sim.tool.after", 1, BOTH),
 ];
 
+/// Points of the egress process: it listens, a command wants a host that nobody has allowed, and
+/// the answer has come.
+const EGRESS: &[Point] = &[
+    at("egress.serves", 1, CONTROL),
+    at("egress.asks", 1, CONTROL),
+    at("egress.answered", 1, CONTROL),
+];
+
+/// The points at which CI strikes the agents other than Claude: one of each kind. The whole matrix
+/// strikes all that they reach.
+const SAMPLE: &[(Victim, &str, u32)] = &[
+    (Victim::Server, "launch.row.committed", 1),
+    (Victim::Server, "batch.commit.after", 4),
+    (Victim::Server, "approval.committed", 1),
+    (Victim::Server, "decision.committed", 1),
+    (Victim::Server, "answer.put.before", 1),
+    (Victim::Server, "answer.put.after", 1),
+    (Victim::Server, "cancel.committed", 1),
+    (Victim::NextServer, "reattach.run.after", 1),
+    (Victim::Shim, "shim.journal.between", 1),
+    (Victim::Child, "sim.tool.before", 1),
+    (Victim::Child, "sim.tool.after", 1),
+];
+
 /// Where the server stands when its database is struck: a question on its way into the store,
 /// stored, answered, delivered.
 const DATABASE: &[Point] = &[
@@ -245,6 +289,14 @@ const DATABASE: &[Point] = &[
 /// Returns the cases: every point once, or every point with every blow and outage.
 pub(crate) fn cases(full: bool) -> Vec<Case> {
     let mut cases = Vec::new();
+    for agent in [Agent::Claude, Agent::Codex, Agent::Acp] {
+        cases.extend(cases_of(agent, full));
+    }
+    cases
+}
+
+fn cases_of(agent: Agent, full: bool) -> Vec<Case> {
+    let mut cases = Vec::new();
     let table = [
         (Victim::Server, SERVER),
         (Victim::Server, PARKING),
@@ -252,11 +304,13 @@ pub(crate) fn cases(full: bool) -> Vec<Case> {
         (Victim::NextServer, NEXT_SERVER),
         (Victim::Shim, SHIM),
         (Victim::Child, CHILD),
+        (Victim::Egress, EGRESS),
         (Victim::Database, DATABASE),
     ];
     for (victim, points) in table {
-        for point in points {
-            for &channel in point.channels {
+        for point in points.iter().filter(|point| is_played(agent, victim, point, full)) {
+            let channels = point.channels.iter().filter(|it| has_channel(agent, **it));
+            for &channel in channels {
                 for (blow, outage) in blows(victim, point.name, channel, full) {
                     let Point { name, nth, warmth, loss_over_mcp, .. } = *point;
                     let loss = match channel {
@@ -267,6 +321,7 @@ pub(crate) fn cases(full: bool) -> Vec<Case> {
                         Channel::Mcp => loss_over_mcp,
                     };
                     cases.push(Case {
+                        agent,
                         victim,
                         point: name,
                         nth,
@@ -281,6 +336,22 @@ pub(crate) fn cases(full: bool) -> Vec<Case> {
         }
     }
     cases
+}
+
+/// Whether a point is struck with this agent.
+fn is_played(agent: Agent, victim: Victim, point: &Point, full: bool) -> bool {
+    // Only Claude Code is parked, has a wall here, and echoes what it was told. The database does
+    // not know which agent asks.
+    let own = point.warmth == Warmth::Parks
+        || matches!(victim, Victim::Egress | Victim::Database)
+        || point.name == "echo.seen";
+    let is_sampled = || SAMPLE.contains(&(victim, point.name, point.nth));
+    agent == Agent::Claude || (!own && (full || is_sampled()))
+}
+
+/// The others have one channel, their own.
+fn has_channel(agent: Agent, channel: Channel) -> bool {
+    agent == Agent::Claude || channel == Channel::Control
 }
 
 fn blows(victim: Victim, point: &str, channel: Channel, full: bool) -> Vec<(Blow, Duration)> {
@@ -306,7 +377,7 @@ fn blows(victim: Victim, point: &str, channel: Channel, full: bool) -> Vec<(Blow
             .into_iter()
             .flat_map(|blow| [0, 3].map(|seconds| (blow, Duration::from_secs(seconds))))
             .collect(),
-        (Victim::Shim | Victim::Child, true) => {
+        (Victim::Shim | Victim::Child | Victim::Egress, true) => {
             let mut blows = vec![(Blow::Kill, Duration::ZERO)];
             blows.extend(
                 [with(Blow::KillWithServer), with(Blow::Freeze), with(Blow::FreezeAndKill)]

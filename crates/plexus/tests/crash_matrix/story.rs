@@ -2,7 +2,9 @@
 //! again.
 //!
 //! Chat 0 says things and asks three times (allowed, allowed with an edit, denied), chat 1 asks
-//! once, chat 2 is cancelled while it stands still, chat 3 shows that the session goes on.
+//! once, chat 2 is cancelled while it stands still, chat 3 shows that the session goes on. An agent
+//! that takes no edits is allowed the second call as it is. Where the egress process is struck,
+//! chat 0 runs one command instead, which asks for a host and is denied it.
 //! Everything that the caller was told is written down for the [oracle](crate::oracle).
 
 use std::collections::BTreeMap;
@@ -12,8 +14,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::oracle;
-use crate::place::{PATIENCE, Place, channel_name};
-use crate::points::Case;
+use crate::place::{PATIENCE, Place};
+use crate::points::{Agent, Case, Victim};
 
 /// The name of the one session.
 const NAME: &str = "matrix";
@@ -52,8 +54,9 @@ pub(crate) fn edited(chat: u64) -> String {
 }
 
 /// The letters that a chat asks about, in order.
-pub(crate) fn letters(chat: u64) -> &'static [char] {
+pub(crate) fn letters(chat: u64, case: &Case) -> &'static [char] {
     match chat {
+        0 if case.victim == Victim::Egress => &['N'],
         0 => &['A', 'B', 'C'],
         1 => &['D'],
         2 => &[],
@@ -62,8 +65,9 @@ pub(crate) fn letters(chat: u64) -> &'static [char] {
 }
 
 /// What a chat says, in order, when nothing disturbs it.
-pub(crate) fn words(chat: u64) -> Vec<String> {
+pub(crate) fn words(chat: u64, case: &Case) -> Vec<String> {
     match chat {
+        0 if case.victim == Victim::Egress => vec!["zero begins".into(), "zero ends".into()],
         0 => {
             let burst = (0..5).map(|n| format!("{n} "));
             ["zero begins".to_owned()]
@@ -76,13 +80,24 @@ pub(crate) fn words(chat: u64) -> Vec<String> {
     }
 }
 
-fn prompt(chat: u64) -> String {
-    let ask = |letter: char| {
-        format!(
-            "tool Bash {}",
-            json!({"command": command(letter, chat), "description": "the matrix"})
-        )
+/// What chat 0 runs in a case whose egress process is struck: it wants a host that nobody allowed,
+/// through the only network that there is.
+fn reaches_out() -> String {
+    let request = r"CONNECT matrix.invalid:443 HTTP/1.1\r\nHost: matrix.invalid:443\r\n\r\n";
+    format!(
+        "echo N0 >> ran; at=${{http_proxy#http://}}; exec 3<>/dev/tcp/${{at%:*}}/${{at#*:}}; \
+         printf '{request}' >&3; head -n 1 <&3"
+    )
+}
+
+fn prompt(chat: u64, case: &Case) -> String {
+    let bash = |command: String| {
+        format!("tool Bash {}", json!({"command": command, "description": "the matrix"}))
     };
+    let ask = |letter: char| bash(command(letter, chat));
+    if chat == 0 && case.victim == Victim::Egress {
+        return format!("sim:\nsay zero begins\n{}\nsay zero ends", bash(reaches_out()));
+    }
     match chat {
         0 => format!(
             "sim:\nsay zero begins\nburst 5 40\n{}\nsay zero goes on\n{}\n{}\nsay zero ends",
@@ -90,15 +105,20 @@ fn prompt(chat: u64) -> String {
             ask('B'),
             ask('C')
         ),
+        // A thought ends the message before it, which is shown as a whole by some agents.
+        2 if case.agent == Agent::Acp => "sim:\nsay chat 2 begins\nthink it over\nhang".to_owned(),
         2 => "sim:\nsay chat 2 begins\nhang".to_owned(),
-        n => format!("sim:\nsay chat {n} begins\n{}", ask(letters(n)[0])),
+        n => format!("sim:\nsay chat {n} begins\n{}", ask(letters(n, case)[0])),
     }
 }
 
-fn answer_for(approval: &Value) -> Result<Answer> {
+fn answer_for(approval: &Value, agent: Agent) -> Result<Answer> {
+    if approval["tool_name"] == "Network" {
+        return Ok(Answer::Deny);
+    }
     let command = approval["input"]["command"].as_str().context("a question without a command")?;
     Ok(match command.as_bytes().get(5) {
-        Some(b'B') => Answer::Edit,
+        Some(b'B') if agent.takes_edits() => Answer::Edit,
         Some(b'C') => Answer::Deny,
         _ => Answer::Allow,
     })
@@ -112,11 +132,11 @@ pub(crate) async fn play(case: &Case) -> Result<()> {
 }
 
 async fn tell(place: &mut Place, case: &Case) -> Result<()> {
-    let mut told = Told { session: create(place, case).await?, ..Told::default() };
+    let mut told = Told { session: create(place).await?, ..Told::default() };
     let mut cursor = None;
     for chat in 0..4 {
-        start(place, &told.session, chat).await?;
-        drive(place, &mut told, &mut cursor, chat).await?;
+        start(place, &told.session, chat, case).await?;
+        drive(place, &mut told, &mut cursor, chat, case).await?;
         oracle::nothing_of_a_dead_run_lives(place, &told, case, chat).await?;
     }
     ensure!(place.was_struck(), "the point was never reached: this case proves nothing");
@@ -127,12 +147,13 @@ async fn tell(place: &mut Place, case: &Case) -> Result<()> {
 }
 
 /// Creates the session. A lost answer may have been a success: then the name is taken by ours.
-async fn create(place: &mut Place, case: &Case) -> Result<String> {
-    let params = json!({"name": NAME, "working_dir": place.work(), "channel": channel_name(case.channel), "env": place.session_env()});
-    let created = match place.call("claudecode.create", params).await? {
+async fn create(place: &mut Place) -> Result<String> {
+    let mut params = place.session_params();
+    params["name"] = json!(NAME);
+    let created = match place.call("agents.create", params).await? {
         Ok(created) => created["id"].clone(),
         Err(error) if error.kind() == "conflict" => {
-            place.call("claudecode.get", json!({"name": NAME})).await??["session"]["id"].clone()
+            place.call("agents.get", json!({"name": NAME})).await??["session"]["id"].clone()
         }
         Err(error) => bail!("create: {error}"),
     };
@@ -141,11 +162,11 @@ async fn create(place: &mut Place, case: &Case) -> Result<String> {
 
 /// Starts a chat. The key makes asking again safe; a run that is being ended may still hold the
 /// place.
-async fn start(place: &mut Place, session: &str, chat: u64) -> Result<()> {
-    let params = json!({"session_id": session, "prompt": prompt(chat), "idempotency_key": format!("chat-{chat}")});
+async fn start(place: &mut Place, session: &str, chat: u64, case: &Case) -> Result<()> {
+    let params = json!({"session_id": session, "prompt": prompt(chat, case), "idempotency_key": format!("chat-{chat}")});
     let began = Instant::now();
     loop {
-        match place.call("claudecode.chat_async", params.clone()).await? {
+        match place.call("agents.chat_async", params.clone()).await? {
             Ok(started) => {
                 ensure!(started["chat"] == chat, "the same key began another chat: {started}");
                 return Ok(());
@@ -164,6 +185,7 @@ async fn drive(
     told: &mut Told,
     cursor: &mut Option<String>,
     chat: u64,
+    case: &Case,
 ) -> Result<()> {
     let mut cancelled = false;
     let began = Instant::now();
@@ -174,7 +196,7 @@ async fn drive(
             None => params["consumer"] = json!("a reader"),
         }
         let page = place
-            .call("claudecode.poll", params)
+            .call("agents.poll", params)
             .await?
             .map_err(anyhow::Error::from)
             .context("poll")?;
@@ -189,19 +211,19 @@ async fn drive(
             place.a_question_waits().await?;
         }
         for approval in waiting.iter().filter(|it| place.may_answer(it)).collect::<Vec<_>>() {
-            answer(place, told, approval).await?;
+            answer(place, told, approval, case).await?;
         }
         let hanging = || {
             told.heard
                 .iter()
-                .any(|(of, _, event)| *of == 2 && event["event"]["text"] == words(2)[0])
+                .any(|(of, _, event)| *of == 2 && event["event"]["text"] == words(2, case)[0])
         };
         if chat == 2 && !cancelled && hanging() {
             cancelled = true;
             // It may have ended by itself in this moment.
             match place
                 .call(
-                    "claudecode.cancel",
+                    "agents.cancel",
                     json!({"session_id": told.session, "reason": "the story says so"}),
                 )
                 .await?
@@ -225,12 +247,12 @@ async fn drive(
 
 /// Answers a question until that is acknowledged, once more to hear the same, and with the opposite
 /// to hear what stands.
-async fn answer(place: &mut Place, told: &mut Told, approval: &Value) -> Result<()> {
+async fn answer(place: &mut Place, told: &mut Told, approval: &Value, case: &Case) -> Result<()> {
     let id = approval["id"].as_str().context("no id")?.to_owned();
     if told.answered.contains_key(&id) {
         return Ok(());
     }
-    let answer = answer_for(approval)?;
+    let answer = answer_for(approval, case.agent)?;
     let mut params = json!({"approval_id": id, "approve": answer != Answer::Deny, "input_digest": approval["input_digest"]});
     match answer {
         Answer::Allow => {}
@@ -264,7 +286,7 @@ async fn answer(place: &mut Place, told: &mut Told, approval: &Value) -> Result<
 }
 
 async fn delete(place: &mut Place, session: &str) -> Result<()> {
-    match place.call("claudecode.delete", json!({"session_id": session})).await? {
+    match place.call("agents.delete", json!({"session_id": session})).await? {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == "not_found" => Ok(()),
         Err(error) => bail!("delete: {error}"),

@@ -64,8 +64,10 @@ impl Site {
 
     /// Tries to read the operator's token, and works.
     fn command() -> String {
-        // By a file: some agents ask a second time about a path that they read in a command.
-        "cat \"$(cat where)/operator.token\" || echo closed; echo made > made".to_owned()
+        // By a file: some agents ask a second time about a path that they read in a command. Without
+        // a substitution, which Gemini CLI refuses to run.
+        "read data < where; cat \"$data/operator.token\" || echo closed; echo made > made"
+            .to_owned()
     }
 
     /// Prompts the agent, allows whatever it asks, and waits for the end. Returns the tools.
@@ -235,7 +237,10 @@ pub(crate) async fn an_acp_agent_works_and_reads_no_token(
     for (_, value) in env.iter_mut().filter(|(name, _)| name == "PATH") {
         *value = format!("{}:{value}", programs.path().display());
     }
-    let params = json!({"agent": name, "env": of_session});
+    let mut params = json!({"agent": name, "env": of_session});
+    if agent == Agent::Gemini {
+        params["model"] = json!("gemini-2.5-flash");
+    }
     let site = Site::new(tier, &api.base_url(), Vec::new(), env, sandbox.work(), params).await?;
     let input = json!({"command": Site::command(), "description": "a step"});
     let steps = [Step::tool(agent.shell_tool(), input), Step::text("Done.")];

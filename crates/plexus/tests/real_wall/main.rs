@@ -105,6 +105,7 @@ fn other_agents(mut suite: Suite) -> Suite {
             (Agent::OpenCode, "opencode_works_and_reads_no_token"),
             (Agent::Goose, "goose_works_and_reads_no_token"),
             (Agent::Claude, "claude_acp_works_and_reads_no_token"),
+            (Agent::Gemini, "gemini_works_and_reads_no_token"),
         ] {
             if (agent, tier) == (Agent::OpenCode, "landlock") {
                 suite = suite.case("landlock::opencode_is_refused_in_the_landlock_tier", |_| {

@@ -105,6 +105,8 @@ pub(crate) enum StopReason {
     Cancelled,
     /// Its time is over.
     TimedOut,
+    /// It cannot go on, and nobody asked for its end.
+    Failed,
     /// A budget is used up.
     Budget,
     /// The agent did what nobody allowed.
