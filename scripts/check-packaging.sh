@@ -26,7 +26,7 @@ fi
 
 for shell in bash zsh fish; do
   "$plexus" completions "$shell" >"$folder/plexus.$shell"
-  grep -q mcp-config "$folder/plexus.$shell" || { echo "the completions for $shell lack a command" >&2; exit 1; }
+  grep -q COMPLETE "$folder/plexus.$shell" || { echo "the completions for $shell do not ask the program" >&2; exit 1; }
   if command -v "$shell" >/dev/null; then "$shell" -n "$folder/plexus.$shell" && echo "$shell reads its completions"; fi
 done
 # What bash offers behind `plexus de` are the commands that begin so.

@@ -2,6 +2,8 @@
 # Runs the two commands of the README, word for word, as somebody would who has only Rust and a C compiler: an empty HOME, an empty environment,
 # and a PATH with nothing in it but Rust, the C compiler and what every Debian has (the packages marked essential). No git, no claude, no python.
 #
+# Then it types the short tour of the README (scripts/smoke/tour.sh), which needs curl and jq.
+#
 # Usage: scripts/smoke/readme.sh [here|clone]
 # `here` (CI) runs the first command in this tree, with what is built already. `clone` makes a fresh clone, builds it from nothing and runs both.
 set -euo pipefail
@@ -80,6 +82,7 @@ for words in "started a server" "there is no \`claude\` in PATH: the built-in si
   grep -qF "$words" "$folder/shown" || { echo "it did not say: $words" >&2; exit 1; }
 done
 plexus stop --children
+bash scripts/smoke/tour.sh "$target/debug/plexus"
 
 if [ "$extent" = clone ]; then
   echo "\$ $second"

@@ -85,6 +85,8 @@ macro_rules! sessions {
                 delete(SessionRef) -> SessionDeleted = Delete;
                 /// Makes a session that goes on from a place of another.
                 fork(ForkParams) -> SessionForked = Fork;
+                /// Gives a session another name; `conflict` for a name that is taken.
+                rename(RenameParams) -> SessionRenamed = Rename;
                 /// Returns a page of chats.
                 streams(StreamsParams) -> StreamList = Streams;
                 /// Returns the tree of a session.

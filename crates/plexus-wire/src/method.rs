@@ -73,6 +73,7 @@ macro_rules! sessions {
                 List = "list" (ListParams) -> SessionList;
                 Delete = "delete" (SessionRef) -> SessionDeleted;
                 Fork = "fork" (ForkParams) -> SessionForked;
+                Rename = "rename" (RenameParams) -> SessionRenamed;
                 Streams = "streams" (StreamsParams) -> StreamList;
                 GetTree = "get_tree" (SessionRef) -> TreeOf;
                 RenderContext = "render_context" (RenderParams) -> Rendered;

@@ -182,6 +182,9 @@ pub struct Session {
     /// A mode that the operator set for a while.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Said<TimedMode>>,
+    /// How many permission requests of the newest chat were not allowed. Absent when none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refused>,
     /// The last thing the agent said in the newest chat, once that has ended; only in `get`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<LastAnswer>,
@@ -192,6 +195,24 @@ pub struct Session {
 
 fn first_agent() -> String {
     crate::agent::FIRST_AGENT.to_owned()
+}
+
+/// How many permission requests of a chat were not allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct Refused {
+    /// Somebody or a rule denied them.
+    pub denied: u32,
+    /// Their deadline passed.
+    pub expired: u32,
+}
+
+impl Refused {
+    /// Says whether there is none.
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self == Self::default()
+    }
 }
 
 /// The last text of a chat that has ended.
@@ -346,6 +367,46 @@ pub struct SessionForked {
     pub id: SessionId,
     /// Where it starts.
     pub head: Position,
+}
+
+/// Parameters of `rename`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(deny_unknown_fields)]
+pub struct RenameParams {
+    /// The session's id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<SessionId>,
+    /// Its exact name.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
+    )]
+    pub name: Option<String>,
+    /// The name it gets.
+    #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
+    #[schemars(length(min = 1, max = 256))]
+    pub new_name: String,
+}
+
+impl RenameParams {
+    /// Gives a session another name.
+    pub fn new(session: SessionRef, new_name: impl Into<String>) -> Self {
+        Self { session_id: session.session_id, name: session.name, new_name: new_name.into() }
+    }
+}
+
+/// A result of `rename`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(tag = "type", rename = "renamed")]
+#[schemars(rename = "SessionRenamed", transform = tagged("renamed"))]
+pub struct SessionRenamed {
+    /// The session.
+    pub id: SessionId,
+    /// Its name from now on.
+    pub name: String,
 }
 
 /// A result of `delete`.

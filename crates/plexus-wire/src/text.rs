@@ -31,12 +31,13 @@ pub(crate) struct Name;
 
 impl Check for Name {
     fn check(text: &str) -> Result<(), String> {
-        let fits = !text.trim().is_empty()
-            && text.len() <= MAX_NAME_BYTES
-            && !text.chars().any(char::is_control);
-        fits.then_some(()).ok_or_else(|| {
-            format!("it has 1 to {MAX_NAME_BYTES} bytes, not only spaces, no control characters")
-        })
+        let rule =
+            format!("it has 1 to {MAX_NAME_BYTES} bytes, not only spaces, no control characters");
+        if let Some(control) = text.chars().find(|c| c.is_control()) {
+            return Err(format!("{rule}; U+{:04X} is one", u32::from(control)));
+        }
+        let fits = !text.trim().is_empty() && text.len() <= MAX_NAME_BYTES;
+        fits.then_some(()).ok_or(rule)
     }
 }
 

@@ -270,6 +270,8 @@ impl Activation for ClaudeCode {
                         removes their records.", ends, with!(delete))
                     .serves::<wire::Fork, _, _>("Makes a new session that shares the conversation \
                         up to a node and then goes its own way.", |_| {}, with!(fork))
+                    .serves::<wire::Rename, _, _>("Gives a session below you another name; its id \
+                        stays.", |d| d.hints.idempotent = true, with!(rename))
                     .serves::<wire::Streams, _, _>("Lists event streams: one for each chat, with \
                         its status and how many events it has.", reads, with!(streams))
                     .serves::<wire::GetTree, _, _>("Says which Arbor tree holds a session, and \

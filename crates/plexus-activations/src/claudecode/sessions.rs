@@ -1,4 +1,4 @@
-//! `get`, `list`, `delete`, `streams`, `get_tree`, and the named readers.
+//! `get`, `list`, `rename`, `delete`, `streams`, `get_tree`, and the named readers.
 
 use plexus_core::{Call, CallError, Caller};
 use plexus_engine::handles;
@@ -7,15 +7,17 @@ use plexus_engine::session::{SessionConfig, SessionState};
 use plexus_engine::wall::WallNeeds;
 use plexus_store::{
     Change, Children, Cursor, DeleteSession, Outcome, Priority, SessionFilter, SessionRecord,
-    SetCursor, Spend,
+    SetCursor, Spend, UpdateSession,
 };
 use plexus_wire::method::claudecode as wire;
 use plexus_wire::{
-    Consumer, ConsumerList, CursorDeleteParams, CursorSetParams, Done, ListParams, Reserved,
-    SessionDeleted, SessionGot, SessionList, SessionRef, Spent, StreamList, StreamsParams, TreeOf,
+    Consumer, ConsumerList, CursorDeleteParams, CursorSetParams, Done, ListParams, Refused,
+    RenameParams, Reserved, SessionDeleted, SessionGot, SessionList, SessionRef, SessionRenamed,
+    Spent, StreamList, StreamsParams, TreeOf,
 };
 
 use super::{ClaudeCode, page};
+use crate::parents::is_identity;
 
 impl ClaudeCode {
     pub(super) async fn get(
@@ -71,6 +73,10 @@ impl ClaudeCode {
         let now = plexus_store::UnixMillis::now().into();
         let mode = SessionState::of(session)?.mode.filter(|mode| mode.until > now);
         let handle = handles::session(&config.agent, session.id);
+        let refused = match session.newest_chat {
+            Some(chat) => self.store.refused(session.id, chat.number).await?,
+            None => Refused::default(),
+        };
         Ok(plexus_wire::Session {
             id: session.id,
             name: session.name.clone(),
@@ -104,9 +110,27 @@ impl ClaudeCode {
             created_at: session.created_at.into(),
             updated_at: session.updated_at.into(),
             mode: mode.map(Into::into),
+            refused: (!refused.is_none()).then_some(refused),
             answer: None,
             handle: Some(handle),
         })
+    }
+
+    /// Gives a session another name. Whoever holds its id notices nothing.
+    pub(super) async fn rename(
+        &self,
+        call: Call,
+        params: RenameParams,
+    ) -> Result<SessionRenamed, CallError> {
+        let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        if is_identity(&session) {
+            let error = CallError::invalid("rename it: a parent outside is known by this name");
+            return Err(error.with_hint("identity.parent makes one of another name"));
+        }
+        let update =
+            UpdateSession { name: Some(params.new_name.clone()), ..UpdateSession::of(session.id) };
+        self.store.commit(vec![Change::UpdateSession(update)], Priority::Normal).await?;
+        Ok(SessionRenamed { id: session.id, name: params.new_name })
     }
 
     /// Ends the runs of the session and everything below it, then removes their records and files.

@@ -25,6 +25,7 @@ mod forks;
 mod leftovers;
 mod long_lines;
 mod many;
+mod names;
 mod pruned;
 mod puppet;
 mod readers;

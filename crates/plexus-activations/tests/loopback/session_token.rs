@@ -160,6 +160,7 @@ fn about(other: &Other) -> Vec<(String, Value)> {
         ("claudecode.list", json!({"parent": id})),
         ("claudecode.delete", json!({"session_id": id})),
         ("claudecode.fork", json!({"session_id": id, "new_name": "copy"})),
+        ("claudecode.rename", json!({"session_id": id, "new_name": "other"})),
         ("claudecode.streams", json!({"session_id": id})),
         ("claudecode.get_tree", json!({"session_id": id})),
         ("claudecode.render_context", json!({"session_id": id})),

@@ -1,6 +1,6 @@
 //! The state that a run of the CLI keeps from earlier lines.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plexus_engine::driver::{Memory, Report, TurnReport};
 use plexus_wire::Usage;
@@ -23,6 +23,9 @@ pub struct ClaudeMemory {
     pub(super) cost_before: f64,
     /// What the conversation has cost.
     pub(super) cost_total: f64,
+    /// What each subagent that runs does, by the CLI's id of it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) subagents: BTreeMap<String, String>,
 }
 
 /// A turn of the CLI: one prompt, or what it does by itself.

@@ -47,7 +47,7 @@ fn check(change: &Change) -> Result<usize, StoreError> {
                 + id)
         }
         Change::UpdateSession(update) => {
-            let mut bytes = 0;
+            let mut bytes = update.name.as_deref().map_or(Ok(0), |new| name("name", new))?;
             for (what, json) in [
                 ("config", &update.config),
                 ("state", &update.state),

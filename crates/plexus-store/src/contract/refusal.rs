@@ -59,6 +59,10 @@ pub(crate) fn name_taken(name: &str, holder: SessionId) -> StoreError {
     StoreError::conflict(format_args!("create {name:?}: the name is taken"), &holder)
 }
 
+pub(crate) fn new_name_taken(name: &str, holder: SessionId) -> StoreError {
+    StoreError::conflict(format_args!("rename it to {name:?}: the name is taken"), &holder)
+}
+
 /// Refuses an update of another revision than the one that stands.
 pub(crate) fn update(update: &UpdateSession, standing: &SessionRecord) -> Judged {
     match update.expects_revision {

@@ -173,6 +173,8 @@ pub struct UpdateSession {
     pub id: SessionId,
     /// The revision it must have; `None` does not care.
     pub expects_revision: Option<u64>,
+    /// A new name. One that is taken under the same parent is a conflict that names the holder.
+    pub name: Option<String>,
     /// A new head, a node of the session's tree.
     pub head: Option<NodeId>,
     /// A new configuration.
@@ -192,6 +194,7 @@ impl UpdateSession {
         Self {
             id,
             expects_revision: None,
+            name: None,
             head: None,
             config: None,
             state: None,

@@ -5,6 +5,7 @@ use std::path::Path;
 use async_trait::async_trait;
 use plexus_core::{ApprovalId, EventId, LatencyReading, NodeId, RuleId, SessionId, TreeId};
 pub use plexus_wire::Counts;
+use plexus_wire::Refused;
 use serde::Serialize;
 
 use super::approval::{ApprovalFilter, ApprovalRecord, Due};
@@ -191,6 +192,10 @@ pub trait Store: Send + Sync + 'static {
         filter: ApprovalFilter,
         page: PageRequest,
     ) -> Result<Page<ApprovalRecord>, StoreError>;
+
+    /// Counts the approvals of a chat that were denied or expired, among the newest
+    /// [`REFUSED_AMONG`](super::limits::REFUSED_AMONG) approvals of its session.
+    async fn refused(&self, session: SessionId, chat: u32) -> Result<Refused, StoreError>;
 
     /// Returns the approvals that are due at `now`, and when to ask again.
     async fn due(&self, now: UnixMillis) -> Result<Due, StoreError>;

@@ -2,13 +2,14 @@
 //! changes the row has won.
 
 use plexus_core::{ApprovalId, SessionId};
+use plexus_wire::Refused;
 
 use super::codes::{decided_by, decided_by_columns, owner};
 use super::sessions::rows_below;
 use super::sql::{Row, Sql, params};
 use super::tx::Tx;
 use super::{chats, events, servers, sessions};
-use crate::contract::limits::MAX_PAGE_ITEMS;
+use crate::contract::limits::{MAX_PAGE_ITEMS, REFUSED_AMONG};
 use crate::contract::{
     ApprovalFilter, ApprovalRecord, ChatStatus, DecideApproval, Decision, Due, EscalateApproval,
     Fate, Fresh, NewEvent, OpenApproval, Outcome, Owner, Page, PageRequest, RunKey, SettleApproval,
@@ -147,6 +148,25 @@ pub(crate) async fn list(
         )
         .await?;
     Ok(Page::of(rows, limit))
+}
+
+pub(crate) async fn refused(
+    conn: &impl Sql,
+    session: SessionId,
+    chat: u32,
+) -> Result<Refused, StoreError> {
+    let row = sessions::row_of(conn, session).await?;
+    let counts = conn
+        .one(
+            "SELECT count(CASE WHEN x.status = 2 THEN 1 END),
+                    count(CASE WHEN x.status = 3 THEN 1 END)
+             FROM (SELECT a.chat, a.status FROM loopback_approvals a WHERE a.session = ?1
+                   ORDER BY a.id DESC LIMIT ?3) AS x WHERE x.chat = ?2",
+            params![row, chat, REFUSED_AMONG],
+            |row| Ok(Refused { denied: row.get(0)?, expired: row.get(1)? }),
+        )
+        .await?;
+    Ok(counts.unwrap_or_default())
 }
 
 pub(crate) async fn due(conn: &impl Sql, now: UnixMillis) -> Result<Due, StoreError> {

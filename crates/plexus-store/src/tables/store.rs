@@ -267,6 +267,14 @@ macro_rules! store {
                     $read!(self, conn => approvals::list(conn, &filter, page))
                 }
 
+                async fn refused(
+                    &self,
+                    session: SessionId,
+                    chat: u32,
+                ) -> Result<plexus_wire::Refused, StoreError> {
+                    $read!(self, conn => approvals::refused(conn, session, chat))
+                }
+
                 async fn due(&self, now: UnixMillis) -> Result<Due, StoreError> {
                     $read!(self, conn => approvals::due(conn, now))
                 }

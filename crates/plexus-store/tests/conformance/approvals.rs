@@ -381,3 +381,23 @@ pub(crate) async fn lists_show_the_stage_they_are_asked_for(
     }
     Ok(())
 }
+
+pub(crate) async fn what_a_chat_was_refused_is_counted(store: &dyn Store) -> anyhow::Result<()> {
+    let s = session(store, "s", None).await?;
+    let verdicts = [Verdict::Deny, Verdict::Expire, Verdict::Expire, allow(), Verdict::Cancel];
+    for number in 0..2 {
+        let number = chat(store, s, &format!("chat {number}")).await?;
+        for (n, verdict) in verdicts.iter().enumerate().skip(number as usize) {
+            let asked = question(s, &format!("{number}-{n}"), "ls");
+            let open = OpenApproval { chat: Some(number), ..asked };
+            one(store, Change::OpenApproval(open.clone())).await?;
+            one(store, Change::DecideApproval(decision(open.id, verdict.clone()))).await?;
+        }
+        one(store, end(s, number)).await?;
+    }
+    let refused = |denied, expired| plexus_wire::Refused { denied, expired };
+    assert_eq!(store.refused(s, 0).await?, refused(1, 2));
+    assert_eq!(store.refused(s, 1).await?, refused(0, 2));
+    assert_eq!(store.refused(s, 7).await?, refused(0, 0));
+    Ok(())
+}

@@ -76,6 +76,7 @@ suite! {
         the_status_follows_from_the_facts,
         lists_filter_and_page,
         an_update_names_the_revision_it_expects,
+        a_session_is_renamed_unless_the_name_is_taken,
         deleting_takes_everything_along_and_refuses_children,
         a_fork_shares_the_tree_and_outlives_its_source,
         changes_are_told_once,
@@ -130,6 +131,7 @@ suite! {
         the_parent_hears_of_its_childs_question,
         too_many_pending_ones_are_busy,
         lists_show_the_stage_they_are_asked_for,
+        what_a_chat_was_refused_is_counted,
     }
     decisions {
         the_last_use_of_a_rule_is_taken_once,

@@ -187,6 +187,32 @@ pub(crate) async fn an_update_names_the_revision_it_expects(
     Ok(())
 }
 
+pub(crate) async fn a_session_is_renamed_unless_the_name_is_taken(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
+    let a = session(store, "a", None).await?;
+    let b = session(store, "b", None).await?;
+    let below = session(store, "below", Some(b)).await?;
+    let named = |id, name: &str| {
+        Change::UpdateSession(UpdateSession { name: Some(name.into()), ..UpdateSession::of(id) })
+    };
+    let Err(StoreError::Conflict { standing, .. }) = one(store, named(b, "a")).await else {
+        panic!("the name was given twice");
+    };
+    assert_eq!(standing, json!(a), "the holder is named");
+    // Names are unique under one parent, and its own name is free for a session.
+    one(store, named(below, "a")).await?;
+    one(store, named(a, "a")).await?;
+    one(store, named(b, "c")).await?;
+    assert_eq!(store.session_named(None, "c").await?.id, b);
+    assert_err!(store.session_named(None, "b").await, StoreError::NotFound { .. });
+    assert_eq!(store.session_named(Some(b), "a").await?.id, below);
+    for bad in ["", "bell\u{7}", &"x".repeat(257)] {
+        assert_err!(one(store, named(a, bad)).await, StoreError::Invalid { .. });
+    }
+    Ok(())
+}
+
 pub(crate) async fn deleting_takes_everything_along_and_refuses_children(
     store: &dyn Store,
 ) -> anyhow::Result<()> {

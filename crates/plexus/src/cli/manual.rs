@@ -10,8 +10,13 @@ use super::{exit, screen};
 
 /// `plexus completions`.
 pub(super) fn completions(shell: clap_complete::Shell) -> Result<u8> {
+    // A line that asks this program whenever Tab is pressed: it knows the sessions of the moment.
+    let shells = clap_complete::env::Shells::builtins();
+    let shell = shells.completer(&shell.to_string()).context("could not complete in this shell")?;
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut Arguments::command(), "plexus", &mut text);
+    shell
+        .write_registration("COMPLETE", "plexus", "plexus", "plexus", &mut text)
+        .context("could not write the completions")?;
     screen::print(&String::from_utf8_lossy(&text))?;
     Ok(exit::OK)
 }

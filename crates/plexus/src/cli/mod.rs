@@ -6,10 +6,11 @@
 //! - [`mod@run`]: `run` and `attach`, the main job for a person.
 //! - [`find`]: sessions and approvals as a person names them.
 //! - [`asked`]: questions of an agent to its user.
-//! - [`sessions`], [`search`], [`changes`], [`approvals`], [`preview`], [`manage`]: what there is,
-//!   what was said and done, what changed, what waits, what it would change, and the server itself.
+//! - [`sessions`], [`logs`], [`search`], [`changes`]: what there is, what happened, where it was
+//!   said, and what changed.
+//! - [`approvals`], [`preview`], [`manage`]: what waits, what it would change, the server itself.
 //! - [`confine`]: runs any program inside a wall.
-//! - [`doctor`], [`demo`], [`manual`]: help to get going.
+//! - [`doctor`], [`demo`], [`manual`], [`complete`], [`hints`]: help to get going.
 //! - [`render`], [`screen`], [`sanitize`]: tool calls as a person reads them, colours and widths,
 //!   and text made safe to show.
 
@@ -17,10 +18,13 @@ mod approvals;
 pub mod args;
 mod asked;
 mod changes;
+mod complete;
 pub mod confine;
 mod demo;
 mod doctor;
 pub(crate) mod find;
+mod hints;
+mod logs;
 mod manage;
 mod manual;
 mod parents;
@@ -35,7 +39,7 @@ mod sessions;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
 
 use args::{Arguments, Command};
 
@@ -60,6 +64,8 @@ pub mod exit {
 /// Runs the command that the arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
+    // A shell asks for completions in a variable, and ends here.
+    clap_complete::CompleteEnv::with_factory(Arguments::command).complete();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -89,9 +95,9 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
     let global = &arguments.global;
     match arguments.command {
         Command::Run(run) => run::run(global, run).await,
-        Command::Attach(attach) => run::attach(global, &attach.session, attach.json).await,
+        Command::Attach(attach) => run::attach(global, &attach).await,
         Command::Ps(form) => sessions::ps(global, form.json).await,
-        Command::Logs(logs) => sessions::logs(global, &logs).await,
+        Command::Logs(logs) => logs::logs(global, &logs).await,
         Command::Changes(changes) => changes::changes(global, &changes).await,
         Command::Search(search) => search::search(global, &search).await,
         Command::Pending { session, json } => {
@@ -103,6 +109,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Review { session } => run::review(global, session.as_deref()).await,
         Command::Send { session, text } => sessions::send(global, &session, &text.join(" ")).await,
         Command::Fork { session, name } => sessions::fork(global, &session, &name).await,
+        Command::Rename { session, name } => sessions::rename(global, &session, &name).await,
         Command::Rm { sessions } => sessions::rm(global, &sessions).await,
         Command::Cancel { session, reason } => {
             sessions::cancel(global, &session, reason.as_deref()).await

@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plexus_client::wire::{Approval, DecidedBy, FileChange, FileEdit, RiskLevel, ToolTarget};
+use plexus_client::wire::{
+    Approval, DecidedBy, FileChange, FileEdit, Refused, RiskLevel, ToolTarget,
+};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
@@ -47,23 +49,44 @@ impl Extent {
 
 /// Says in one line what a call is.
 pub(crate) fn summary(tool: &str, input: &Value, screen: Screen) -> String {
-    let subject = main_field(tool).and_then(|(field, _)| input[field].as_str());
-    let subject = match tool {
-        "Write" | "Edit" | "MultiEdit" | "Read" | "NotebookEdit" => {
-            input["file_path"].as_str().or_else(|| input["notebook_path"].as_str())
-        }
-        "Glob" | "Grep" => input["pattern"].as_str(),
-        "WebSearch" => input["query"].as_str(),
-        "Task" | "Agent" => input["description"].as_str(),
-        _ => subject,
-    };
-    let rest = match subject {
-        Some(text) => sanitize::one_line(text).into_owned(),
-        None => sanitize::one_line(&compact(input)).into_owned(),
-    };
-    let name = sanitize::one_line(tool);
+    let (name, rest) = (sanitize::one_line(tool), about_input(tool, input));
     let room = screen.width().saturating_sub(name.chars().count() + 3).max(10);
     format!("{} {}", screen.paint(Tone::Tool, &name), cut(&rest, room))
+}
+
+/// Shows a call that was made: in one line, or with everything that its line does not say.
+pub(crate) fn used(tool: &str, input: &Value, extent: Extent, screen: Screen) -> Vec<String> {
+    let subject = subject(tool).filter(|field| input[*field].is_string());
+    match (extent, subject) {
+        (Extent::Short, _) => vec![summary(tool, input, screen)],
+        (Extent::Whole, subject) => {
+            let name = screen.paint(Tone::Tool, &sanitize::one_line(tool));
+            let head = format!("{name} {}", about_input(tool, input));
+            let more = subject.map(|field| rest(input, &[field], extent, screen));
+            let more = more.unwrap_or_default().into_iter().map(|line| format!("  {line}"));
+            std::iter::once(head).chain(more).collect()
+        }
+    }
+}
+
+/// What a call is about, on one line.
+fn about_input(tool: &str, input: &Value) -> String {
+    match subject(tool).and_then(|field| input[field].as_str()) {
+        Some(text) => sanitize::one_line(text).into_owned(),
+        None => sanitize::one_line(&compact(input)).into_owned(),
+    }
+}
+
+/// The field of a tool's input that says what it is about.
+fn subject(tool: &str) -> Option<&'static str> {
+    match tool {
+        "Write" | "Edit" | "MultiEdit" | "Read" => Some("file_path"),
+        "NotebookEdit" => Some("notebook_path"),
+        "Glob" | "Grep" => Some("pattern"),
+        "WebSearch" => Some("query"),
+        "Task" | "Agent" => Some("description"),
+        _ => main_field(tool).map(|(field, _)| field),
+    }
 }
 
 /// Says why a call deserves a second look; nothing for one that does not.
@@ -251,8 +274,8 @@ pub(crate) fn diff(old: &str, new: &str, extent: Extent, screen: Screen) -> Vec<
     shorten(lines, extent.lines(), screen)
 }
 
-/// Shows what a tool gave, shortened.
-pub(crate) fn result(output: &Value, screen: Screen) -> Vec<String> {
+/// Shows what a tool gave.
+pub(crate) fn result(output: &Value, extent: Extent, screen: Screen) -> Vec<String> {
     let text = match output {
         Value::String(text) => text.clone(),
         Value::Array(blocks) => blocks.iter().map(block_text).collect::<Vec<_>>().join("\n"),
@@ -261,9 +284,35 @@ pub(crate) fn result(output: &Value, screen: Screen) -> Vec<String> {
     let lines: Vec<String> = text
         .trim_end()
         .lines()
-        .map(|line| cut(&sanitize::one_line(line), screen.width().saturating_sub(4)))
+        .map(|line| match extent {
+            Extent::Short => cut(&sanitize::one_line(line), screen.width().saturating_sub(4)),
+            Extent::Whole => sanitize::one_line(line).into_owned(),
+        })
         .collect();
-    shorten(lines, MAX_RESULT_LINES, screen)
+    match extent {
+        Extent::Short => shorten(lines, MAX_RESULT_LINES, screen),
+        Extent::Whole => lines,
+    }
+}
+
+/// Says how much of a chat was not allowed, to stand after its status.
+pub(crate) fn refused(refused: Refused) -> String {
+    [(refused.denied, "denied"), (refused.expired, "expired")]
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!(" · {count} {word}"))
+        .collect()
+}
+
+/// Says who decided, with the id of a session or a rule.
+pub(crate) fn decider_whole(by: DecidedBy) -> String {
+    match by {
+        DecidedBy::Session(id) => format!("session {id}"),
+        DecidedBy::Rule(id) => format!("rule {id}"),
+        DecidedBy::Operator | DecidedBy::Deadline | DecidedBy::AgentEnded | DecidedBy::Webhook => {
+            decider(by).to_owned()
+        }
+    }
 }
 
 /// Says who decided, in a word.
@@ -463,7 +512,7 @@ mod tests {
                 "{}\n{}\n{}",
                 shown(&target, &input),
                 summary(tool, &input, Screen::plain(40)),
-                result(&json!(evil), Screen::plain(80)).join("\n")
+                result(&json!(evil), Extent::Short, Screen::plain(80)).join("\n")
             );
             assert!(all.chars().all(|c| c == '\n' || !c.is_control()), "{all:?}");
         }
@@ -475,7 +524,9 @@ mod tests {
         let (target, input) =
             (whole("/no/such"), json!({"file_path": "/no/such", "content": long}));
         assert!(shown(&target, &input).ends_with("… 40 more lines"));
-        assert!(result(&json!(long), Screen::plain(80)).join("\n").ends_with("… 92 more lines"));
+        let given = |extent| result(&json!(long), extent, Screen::plain(80));
+        assert!(given(Extent::Short).join("\n").ends_with("… 92 more lines"));
+        assert_eq!(given(Extent::Whole).len(), 100);
         let whole = lines(&target, &input, Extent::Whole);
         assert_eq!(whole.len(), 101, "the path and every line");
     }

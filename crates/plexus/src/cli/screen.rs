@@ -16,6 +16,7 @@ const PIPED_WIDTH: usize = 1_000_000;
 pub(crate) struct Screen {
     colours: bool,
     width: usize,
+    moves: bool,
 }
 
 /// How a piece of text is meant.
@@ -42,15 +43,28 @@ impl Screen {
             .map(|size| usize::from(size.ws_col))
             .filter(|columns| *columns > 0);
         let named = || std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        let usual = if out.is_terminal() { USUAL_WIDTH } else { PIPED_WIDTH };
-        let width = columns.or_else(named).unwrap_or(usual).max(NARROWEST);
-        Self { colours, width }
+        let width = match out.is_terminal() {
+            true => columns.or_else(named).unwrap_or(USUAL_WIDTH).max(NARROWEST),
+            false => PIPED_WIDTH,
+        };
+        let moves = out.is_terminal() && !dumb;
+        Self { colours, width, moves }
+    }
+
+    /// Whether a line can be drawn again in its place.
+    pub(crate) fn moves(self) -> bool {
+        self.moves
+    }
+
+    /// Whether it is a pipe or a file, in which nothing is cut.
+    pub(crate) fn is_endless(self) -> bool {
+        self.width == PIPED_WIDTH
     }
 
     /// A screen without colours, for tests.
     #[cfg(test)]
     pub(crate) fn plain(width: usize) -> Self {
-        Self { colours: false, width }
+        Self { colours: false, width, moves: false }
     }
 
     /// How many columns there are.
@@ -74,6 +88,30 @@ impl Screen {
         } else {
             format!("\u{1b}[{code}m{text}\u{1b}[0m")
         }
+    }
+}
+
+/// What stands before each line of a log: the time of an event before its first line.
+#[derive(Debug, Default)]
+pub(crate) struct Margin {
+    day: Option<jiff::civil::Date>,
+    /// The time that the next line shows.
+    time: Option<String>,
+}
+
+impl Margin {
+    /// Moves to an event of this time, in Unix milliseconds; returns the day where that is another.
+    pub(crate) fn moves_to(&mut self, ms: i64) -> Option<String> {
+        let at = jiff::Timestamp::from_millisecond(ms).unwrap_or_default();
+        let at = at.to_zoned(jiff::tz::TimeZone::system());
+        self.time = Some(at.strftime("%H:%M:%S ").to_string());
+        let is_new = self.day.replace(at.date()) != Some(at.date());
+        is_new.then(|| at.strftime("%Y-%m-%d").to_string())
+    }
+
+    /// Returns what stands before the next line.
+    pub(crate) fn next(&mut self) -> String {
+        self.time.take().unwrap_or_else(|| " ".repeat("00:00:00 ".len()))
     }
 }
 
@@ -128,7 +166,7 @@ mod tests {
     #[test]
     fn a_screen_without_colours_has_no_escapes() {
         assert_eq!(Screen::plain(80).paint(Tone::Bad, "x"), "x");
-        let coloured = Screen { colours: true, width: 80 };
+        let coloured = Screen { colours: true, width: 80, moves: false };
         assert_eq!(coloured.paint(Tone::Bad, "x"), "\u{1b}[31mx\u{1b}[0m");
     }
 

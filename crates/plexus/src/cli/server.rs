@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 use plexus_client::{Client, ClientError, read_announcement};
 
-use super::could_not;
+use super::{could_not, hints};
 use crate::serve::listen::PORT_TAKEN;
 
 /// The log of a server that a command started.
@@ -133,7 +133,7 @@ fn last_lines(log: &Path) -> String {
 
 /// Turns a client's error into a sentence with its hint.
 pub(crate) fn failed(error: ClientError) -> anyhow::Error {
-    let hint = error.hint().to_owned();
+    let hint = hints::with_commands(error.hint());
     let told = could_not(error);
     if hint.is_empty() { told } else { anyhow::anyhow!("{told}\n  {hint}") }
 }

@@ -1,22 +1,22 @@
-//! What there is and what happened: `ps`, `tree`, `logs`, `cancel`.
+//! What there is, and what a person does with it: `ps`, `tree`, `send`, `fork`, `rename`, `rm`,
+//! `cancel`.
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context as _, Result};
-use futures::StreamExt as _;
+use anyhow::Result;
 use plexus_client::wire::{
-    CancelParams, ChatEvent, ChatParams, ErrorKind, FollowParams, FollowedEvent, ForkParams,
-    NodeData, NodeParams, Said, SendParams, Session, SessionId, SessionRef, SessionStatus,
-    TreeParams,
+    CancelParams, ChatParams, ErrorKind, ForkParams, RenameParams, SendParams, Session, SessionId,
+    SessionRef, SessionStatus, TreeParams,
 };
-use plexus_client::{Client, FollowItem};
 
-use super::args::{Global, Logs};
+use super::args::Global;
 use super::find::session as find_session;
-use super::run::{Form, View, poll_from};
 use super::screen::{self, Screen, Tone, cut, dollars, duration, now_ms};
 use super::server::{self, failed};
-use super::{exit, sanitize};
+use super::{exit, render, sanitize};
+
+/// Columns of the status in a table.
+const STATUS_WIDTH: usize = 9;
 
 /// `plexus ps`.
 pub(super) async fn ps(global: &Global, json: bool) -> Result<u8> {
@@ -45,11 +45,13 @@ fn outline(sessions: &[Session], screen: Screen) -> Vec<String> {
             session.parent.filter(|parent| sessions.iter().any(|other| other.id == *parent));
         below.entry(parent).or_default().push(session);
     }
+    let columns = |session: &Session| status_of(session).0.chars().count();
+    let width = sessions.iter().map(columns).max().unwrap_or(0).max(STATUS_WIDTH);
     let mut lines = Vec::new();
     let mut stack: Vec<(&Session, usize)> =
         below.get(&None).into_iter().flatten().rev().map(|session| (*session, 0)).collect();
     while let Some((session, depth)) = stack.pop() {
-        lines.push(session_line(session, depth, screen));
+        lines.push(session_line(session, depth, width, screen));
         stack.extend(
             below
                 .get(&Some(session.id))
@@ -62,25 +64,37 @@ fn outline(sessions: &[Session], screen: Screen) -> Vec<String> {
     lines
 }
 
-fn session_line(session: &Session, depth: usize, screen: Screen) -> String {
-    let said = session.status.to_string();
+/// What a session does, or how its newest chat ended.
+fn status_of(session: &Session) -> (String, Tone) {
+    let refused = session.refused.map(render::refused).unwrap_or_default();
     let (word, tone) = match session.status.known() {
-        Some(SessionStatus::Idle) => ("idle".into(), Tone::Faint),
-        Some(SessionStatus::Running) => ("running".into(), Tone::Good),
-        Some(SessionStatus::AwaitingPermission) if session.parked => ("parked".into(), Tone::Warn),
-        Some(SessionStatus::AwaitingPermission) => ("asks".into(), Tone::Warn),
-        Some(SessionStatus::Complete) => ("complete".into(), Tone::Plain),
-        Some(SessionStatus::Failed) => ("failed".into(), Tone::Bad),
-        Some(SessionStatus::Cancelled) => ("cancelled".into(), Tone::Faint),
-        None => (sanitize::one_line(&said), Tone::Plain),
+        Some(SessionStatus::Idle) => ("idle", Tone::Faint),
+        Some(SessionStatus::Running) => return ("running".to_owned(), Tone::Good),
+        Some(SessionStatus::AwaitingPermission) => {
+            let word = if session.parked { "parked" } else { "asks" };
+            return (word.to_owned(), Tone::Warn);
+        }
+        Some(SessionStatus::Complete) if !refused.is_empty() => ("complete", Tone::Warn),
+        Some(SessionStatus::Complete) => ("complete", Tone::Plain),
+        Some(SessionStatus::Failed) => ("failed", Tone::Bad),
+        Some(SessionStatus::Cancelled) => ("cancelled", Tone::Faint),
+        None => {
+            let said = session.status.to_string();
+            return (sanitize::one_line(&said).into_owned(), Tone::Plain);
+        }
     };
+    (format!("{word}{refused}"), tone)
+}
+
+fn session_line(session: &Session, depth: usize, width: usize, screen: Screen) -> String {
+    let (word, tone) = status_of(session);
     let age = duration(now_ms() - session.updated_at.0);
     let facts = match screen.width() {
         // On a narrow screen the name matters most.
         0..50 => String::new(),
         _ => format!("{age:>10} {:>8}  ", dollars(session.spent.cost_usd)),
     };
-    let room = screen.width().saturating_sub(10 + facts.len()).max(10);
+    let room = screen.width().saturating_sub(width + 1 + facts.len()).max(10);
     let name = format!("{}{}", "  ".repeat(depth), sanitize::one_line(&session.name));
     let folder = sanitize::one_line(&session.working_dir.display().to_string()).into_owned();
     let name = cut(&name, room);
@@ -90,7 +104,7 @@ fn session_line(session: &Session, depth: usize, screen: Screen) -> String {
     } else {
         String::new()
     };
-    format!("{} {facts}{name}{folder}", screen.paint(tone, &format!("{word:<9}")))
+    format!("{} {facts}{name}{folder}", screen.paint(tone, &format!("{word:<width$}")))
 }
 
 /// `plexus tree`: all sessions, or the nodes of one session's tree.
@@ -107,77 +121,6 @@ pub(super) async fn tree(global: &Global, which: Option<&str>, json: bool) -> Re
         sanitize::text(&rendered.text).into_owned()
     })?;
     Ok(exit::OK)
-}
-
-/// `plexus logs`.
-pub(super) async fn logs(global: &Global, arguments: &Logs) -> Result<u8> {
-    let client = server::find(&global.data_dir()?).await?;
-    let session = find_session(&client, &arguments.session).await.map_err(failed)?;
-    let form = if arguments.json { Form::Json } else { Form::Text };
-    let mut view = View::new(Screen::stdout(), form);
-    let chats = match (arguments.chat, session.chat) {
-        (Some(chat), _) => chat..=chat,
-        (None, Some(newest)) => 0..=newest,
-        (None, None) => {
-            view.remark("no chat yet")?;
-            #[expect(clippy::reversed_empty_ranges, reason = "nothing to read")]
-            let none = 1..=0;
-            none
-        }
-    };
-    let mut cursor = None;
-    for chat in chats {
-        let mut from = 0;
-        loop {
-            let page = poll_from(&client, session.id, chat, from).await.map_err(failed)?;
-            for event in page.events {
-                from = event.seq + 1;
-                let read = event.read().context("could not read an event")?;
-                // `poll` leaves out the session and the chat, which its caller knows.
-                let at = FollowedEvent { session_id: session.id, chat, event };
-                show(&client, &mut view, &at, &read).await?;
-            }
-            cursor = page.cursor.or(cursor);
-            if !page.has_more {
-                break;
-            }
-        }
-    }
-    if !arguments.follow {
-        return Ok(exit::OK);
-    }
-    let mut events = client.follow(FollowParams { cursor, ..FollowParams::of(session.id) });
-    while let Some(item) = events.next().await {
-        match item.map_err(failed)? {
-            FollowItem::Event(event) => show(&client, &mut view, &event.at, &event.event).await?,
-            FollowItem::Lost => view.remark("  (the server is away)")?,
-            FollowItem::Back => view.remark("  (the server is back)")?,
-            _ => {}
-        }
-    }
-    Ok(exit::OK)
-}
-
-/// Shows an event. A chat begins with its prompt, which is a node of the tree and no event.
-async fn show(
-    client: &Client,
-    view: &mut View,
-    at: &FollowedEvent,
-    event: &ChatEvent,
-) -> Result<()> {
-    if let ChatEvent::Start { user_position, .. } = event {
-        let prompt = match client.arbor().node_get(&NodeParams::new(user_position.node_id)).await {
-            Ok(found) => found.node.map(|node| node.data),
-            Err(_) => None,
-        };
-        let words = match &prompt {
-            Some(Said::Known(NodeData::Text { content })) => content.as_str(),
-            Some(Said::Known(NodeData::Pruned {})) => "(pruned)",
-            Some(Said::Known(NodeData::External { .. }) | Said::Unknown(_)) | None => "",
-        };
-        view.began(at.chat, words)?;
-    }
-    Ok(view.event(at, event)?)
 }
 
 /// `plexus send`: into the chat that runs, or as the next prompt.
@@ -206,6 +149,17 @@ pub(super) async fn fork(global: &Global, which: &str, name: &str) -> Result<u8>
     let params = ForkParams::new(SessionRef::id(session.id), name);
     let forked = client.agents().fork(&params).await.map_err(failed)?;
     screen::line(&format!("made {}; `plexus run --session {} …` goes on", forked.id, forked.id))?;
+    Ok(exit::OK)
+}
+
+/// `plexus rename`.
+pub(super) async fn rename(global: &Global, which: &str, name: &str) -> Result<u8> {
+    let client = server::find(&global.data_dir()?).await?;
+    let session = find_session(&client, which).await.map_err(failed)?;
+    let params = RenameParams::new(SessionRef::id(session.id), name);
+    let renamed = client.agents().rename(&params).await.map_err(failed)?;
+    let (old, new) = (sanitize::one_line(&session.name), sanitize::one_line(&renamed.name));
+    screen::line(&format!("{old} is {new} now"))?;
     Ok(exit::OK)
 }
 
@@ -275,10 +229,22 @@ mod tests {
             let mut session = session("s", None);
             session.status = SessionStatus::AwaitingPermission.into();
             session.parked = parked;
-            let line = session_line(&session, 0, Screen::plain(60));
+            let line = session_line(&session, 0, STATUS_WIDTH, Screen::plain(60));
             line.split_whitespace().next().unwrap_or_default().to_owned()
         };
         assert_eq!((word(false), word(true)), ("asks".to_owned(), "parked".to_owned()));
+    }
+
+    #[test]
+    fn an_end_in_which_something_was_refused_says_so() {
+        let mut all = [session("a", None), session("b", None)];
+        for one in &mut all {
+            one.status = SessionStatus::Complete.into();
+        }
+        all[1].refused = Some(plexus_client::wire::Refused { denied: 1, expired: 2 });
+        let lines = outline(&all, Screen::plain(100));
+        assert!(lines[1].starts_with("complete · 1 denied · 2 expired "), "{lines:#?}");
+        assert_eq!(lines[0].find(" a "), lines[1].replace('·', ".").find(" b "), "{lines:#?}");
     }
 
     #[test]
@@ -286,7 +252,7 @@ mod tests {
         let long = session(&"x".repeat(200), None);
         for width in [40, 60, 100] {
             assert!(
-                session_line(&long, 3, Screen::plain(width)).chars().count() <= width,
+                session_line(&long, 3, STATUS_WIDTH, Screen::plain(width)).chars().count() <= width,
                 "{width}"
             );
         }

@@ -31,7 +31,7 @@ fn answers(place: &Place) -> Value {
 #[test]
 fn a_question_is_answered_in_the_terminal() {
     let place = Place::new();
-    let mut terminal = Terminal::start(&place, 100, &[], &["run", &asks()]);
+    let mut terminal = Terminal::start(&place, 100, &[], &["run", "--once", &asks()]);
     terminal.wait_for("1 of 2: Which database?");
     terminal.wait_for("2  PostgreSQL");
     terminal.answer("a number, or your words", "3\n");
@@ -78,7 +78,7 @@ fn a_plan_is_sent_back_and_then_approved() {
     let place = Place::new();
     let plan = json!({"plan": "# The plan\n1. first this"});
     let prompt = format!("sim:\ntool ExitPlanMode {plan}\ntool ExitPlanMode {plan}");
-    let mut terminal = Terminal::start(&place, 100, &[], &["run", &prompt]);
+    let mut terminal = Terminal::start(&place, 100, &[], &["run", "--once", &prompt]);
     terminal.wait_for("has a plan");
     terminal.wait_for("1. first this");
     terminal.answer("carry it out?", "n\n");
@@ -157,9 +157,14 @@ fn a_session_is_told_forked_and_removed() {
         let status = place.call("agents.get", &json!({"name": "one"}))["session"]["status"].clone();
         (status == "complete").then_some(())
     });
-    place.works(&["fork", "one", "two"]);
-    let bad = place.fails(&["fork", "one", "tw\u{7}o"]);
-    assert!(bad.contains("no control characters"), "{bad}");
+    place.works(&["fork", "one", "second"]);
+    assert!(place.works(&["rename", "second", "two"]).contains("second is two now"));
+    for command in ["fork", "rename"] {
+        let bad = place.fails(&[command, "one", "tw\u{7}o"]);
+        assert!(bad.contains("no control characters; U+0007 is one"), "{bad}");
+    }
+    let taken = place.fails(&["rename", "two", "one"]);
+    assert!(taken.contains("the name is taken"), "{taken}");
     place.works(&["rm", "one", "two"]);
     assert_eq!(place.call("agents.list", &json!({}))["sessions"], json!([]));
     assert!(place.fails(&["rm", "one"]).contains("plexus ps"));

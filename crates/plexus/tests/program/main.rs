@@ -9,6 +9,7 @@ mod acp;
 mod answers;
 mod changes;
 mod commands;
+mod conversation;
 mod doctor;
 mod logs;
 mod mcp;
@@ -16,9 +17,11 @@ mod metrics;
 mod parking;
 mod piped;
 mod place;
+#[path = "../support/pty.rs"]
 mod pty;
 mod search;
 mod serve;
+mod shell;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod terminal;

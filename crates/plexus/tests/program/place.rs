@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::pty::Terminal;
+
 /// How long anything may take on a loaded machine before a test says what did not come.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 
@@ -90,6 +92,21 @@ impl Place {
             let output = self.plexus(&["pending", "--json"]);
             serde_json::from_slice::<Value>(&output.stdout).ok()?.get(0).cloned()
         })
+    }
+}
+
+impl Terminal {
+    /// Starts `plexus` in a place, with a terminal of this many columns.
+    pub(crate) fn start(
+        place: &Place,
+        columns: u16,
+        env: &[(&str, &str)],
+        arguments: &[&str],
+    ) -> Self {
+        let usual = place.env();
+        let usual = usual.iter().map(|(name, value)| (*name, value.as_str()));
+        let all: Vec<_> = usual.chain(env.iter().copied()).collect();
+        Self::spawn(&place.work(), columns, &all, arguments)
     }
 }
 

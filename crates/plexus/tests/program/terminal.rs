@@ -6,7 +6,7 @@ use crate::pty::Terminal;
 const ASKS: &str = "[?] > ";
 
 fn run(place: &Place, prompt: &str) -> Terminal {
-    Terminal::start(place, 100, &[], &["run", prompt])
+    Terminal::start(place, 100, &[], &["run", "--once", prompt])
 }
 
 #[test]
@@ -53,8 +53,12 @@ fn an_edited_input_is_what_runs() {
     let place = Place::new();
     let editor = place.work().join("editor.sh");
     executable(&editor, "#!/bin/sh\necho 'written by a person' > \"$1\"\n");
-    let mut terminal =
-        Terminal::start(&place, 100, &[("EDITOR", editor.to_str().unwrap())], &["run", "hello"]);
+    let mut terminal = Terminal::start(
+        &place,
+        100,
+        &[("EDITOR", editor.to_str().unwrap())],
+        &["run", "--once", "hello"],
+    );
     terminal.answer(ASKS, "e\n");
     terminal.wait_for("+ written by a person");
     terminal.answer("run it like this?", "y\n");
@@ -74,7 +78,8 @@ fn a_long_call_can_be_seen_whole_before_it_is_answered() {
         "sim:\ntool Write {{\"file_path\":\"long.txt\",\"content\":\"{content}\"}}\nsay end"
     );
     // A pager that numbers what it gets, with an argument of its own.
-    let mut terminal = Terminal::start(&place, 100, &[("PAGER", "cat -n")], &["run", &script]);
+    let mut terminal =
+        Terminal::start(&place, 100, &[("PAGER", "cat -n")], &["run", "--once", &script]);
     terminal.wait_for("… 140 more lines");
     terminal.answer(ASKS, "v\n");
     terminal.wait_for("203\t  + line 199");
@@ -92,7 +97,7 @@ fn without_a_pager_a_long_call_is_seen_whole_all_the_same() {
         "sim:\ntool Write {{\"file_path\":\"long.txt\",\"content\":\"{content}\"}}\nsay end"
     );
     let mut terminal =
-        Terminal::start(&place, 100, &[("PAGER", "no-such-pager")], &["run", &script]);
+        Terminal::start(&place, 100, &[("PAGER", "no-such-pager")], &["run", "--once", &script]);
     terminal.answer(ASKS, "v\n");
     terminal.wait_for("+ line 99");
     terminal.answer(ASKS, "n\n");
@@ -160,7 +165,8 @@ fn a_second_ctrl_c_ends_an_agent_that_does_not_listen() {
             .replace("$PLEXUS", env!("CARGO_BIN_EXE_plexus")),
     );
     let env = [("PLEXUS_CLAUDE_BIN", deaf.to_str().unwrap()), ("PLEXUS_LIMITS_GRACE_SECS", "600")];
-    let mut terminal = Terminal::start(&place, 100, &env, &["run", "sim:\nsay before\nhang"]);
+    let mut terminal =
+        Terminal::start(&place, 100, &env, &["run", "--once", "sim:\nsay before\nhang"]);
     terminal.wait_for("before");
     terminal.send("\u{3}");
     terminal.wait_for("asking the agent to stop; Ctrl-C again ends it");
@@ -189,7 +195,7 @@ fn a_question_answered_elsewhere_is_withdrawn() {
 #[test]
 fn a_narrow_terminal_gets_short_questions() {
     let place = Place::new();
-    let mut terminal = Terminal::start(&place, 30, &[], &["run", "hello"]);
+    let mut terminal = Terminal::start(&place, 30, &[], &["run", "--once", "hello"]);
     terminal.answer("y/n/e/a/v/? > ", "y\n");
     terminal.wait_for("complete in");
     assert_eq!(terminal.finish().0, 0);
@@ -204,7 +210,7 @@ fn colours_come_only_where_they_are_wanted() {
         (&[], false),
         (&[("NO_COLOR", ""), ("TERM", "dumb")], false),
     ] {
-        let mut terminal = Terminal::start(&place, 100, env, &["run", "sim:\nsay hi"]);
+        let mut terminal = Terminal::start(&place, 100, env, &["run", "--once", "sim:\nsay hi"]);
         terminal.wait_for("complete in");
         let (code, shown) = terminal.finish();
         assert_eq!((code, shown.contains('\u{1b}')), (0, colours), "{env:?}: {shown:?}");
@@ -216,7 +222,9 @@ fn an_agent_cannot_control_the_terminal() {
     let place = Place::new();
     // Clears the screen, sets the title, rings, and hides a command behind a carriage return.
     let script = "sim:\nsay \u{1b}[2J\u{1b}]0;owned\u{7} hi\ntool Bash {\"command\":\"touch a\\r\\u001b[1Anothing\"}\nsay end";
-    let mut terminal = run(&place, script);
+    // A terminal that is never redrawn: each control character would be the agent's.
+    let env = [("TERM", "dumb")];
+    let mut terminal = Terminal::start(&place, 100, &env, &["run", "--once", script]);
     terminal.wait_for("␛[2J");
     terminal.wait_for("␍␛[1Anothing");
     terminal.answer(ASKS, "n\n");
@@ -250,11 +258,12 @@ fn the_tour_stays_open_until_it_is_left() {
 #[test]
 fn a_session_goes_on_where_it_was() {
     let place = Place::new();
-    let mut first = Terminal::start(&place, 100, &[], &["run", "--name", "mine", "sim:\nsay one"]);
+    let mut first =
+        Terminal::start(&place, 100, &[], &["run", "--once", "--name", "mine", "sim:\nsay one"]);
     first.wait_for("complete in");
     assert_eq!(first.finish().0, 0);
     let mut second =
-        Terminal::start(&place, 100, &[], &["run", "--session", "mine", "sim:\nrecall"]);
+        Terminal::start(&place, 100, &[], &["run", "--once", "--session", "mine", "sim:\nrecall"]);
     second.wait_for("say one");
     let (code, shown) = second.finish();
     assert_eq!(code, 0, "{shown}");

@@ -9,11 +9,16 @@
 #[cfg(target_os = "linux")]
 mod answers;
 #[cfg(target_os = "linux")]
+mod desk;
+#[cfg(target_os = "linux")]
 mod killed;
 #[cfg(target_os = "linux")]
 mod parked;
 #[cfg(target_os = "linux")]
 mod patience;
+#[cfg(target_os = "linux")]
+#[path = "../support/pty.rs"]
+mod pty;
 #[cfg(target_os = "linux")]
 mod site;
 
@@ -49,6 +54,14 @@ fn main() -> std::process::ExitCode {
         answers::parallel_reads_ask_at_the_same_time,
     );
     killed_in_parking(suite)
+        .case(
+            "terminal::a_question_with_two_options_is_answered",
+            desk::a_question_with_two_options_is_answered,
+        )
+        .case(
+            "terminal::a_plan_is_sent_back_once_and_then_approved",
+            desk::a_plan_is_sent_back_once_and_then_approved,
+        )
         .case(
             "control::a_request_made_while_no_server_runs_is_asked_by_the_next",
             killed::a_request_made_while_no_server_runs_is_asked_by_the_next,

@@ -1,6 +1,8 @@
 //! Lines of the control channel: questions of the CLI, echoes of our answers, and answers to
 //! requests of our own.
 
+use std::collections::BTreeMap;
+
 use claude_code::RawJson;
 use claude_code::control;
 use claude_code::event::control::{
@@ -11,13 +13,26 @@ use uuid::Uuid;
 
 use crate::claude::write::{OUR_REQUEST, out};
 
-pub(super) fn as_ask(request_id: String, ask: &CanUseTool) -> Ask {
+/// Reads a question. One of a subagent says which it is, as far as its beginning was heard.
+pub(super) fn as_ask(
+    request_id: String,
+    ask: &CanUseTool,
+    subagents: &BTreeMap<String, String>,
+) -> Ask {
+    let said = ask.description.as_ref().map(|text| text.as_str().to_owned());
+    let subagent = ask.agent_id.as_ref().map(|id| match subagents.get(id.as_str()) {
+        Some(task) => format!("subagent {task}"),
+        None => format!("subagent {}", id.as_str()),
+    });
     Ask {
         request_id,
         tool_name: ask.tool_name.as_str().to_owned(),
         tool_use_id: ask.tool_use_id.as_ref().map_or_else(String::new, |id| id.as_str().to_owned()),
         input: ask.input.clone(),
-        description: ask.description.as_ref().map(|text| text.as_str().to_owned()),
+        description: match (subagent, said) {
+            (Some(subagent), Some(said)) => Some(format!("{subagent}: {said}")),
+            (subagent, said) => subagent.or(said),
+        },
     }
 }
 
@@ -42,7 +57,11 @@ pub(super) fn unnamed(request_id: &RawJson) -> Step {
 }
 
 /// Reads a `control_response`: the echo of an answer of ours, or the answer to a request of ours.
-pub(super) fn response(response: &ControlResponse, prompt: Option<Uuid>) -> Vec<Step> {
+pub(super) fn response(
+    response: &ControlResponse,
+    prompt: Option<Uuid>,
+    subagents: &BTreeMap<String, String>,
+) -> Vec<Step> {
     let request_id = response.request_id.as_str();
     if !request_id.starts_with(OUR_REQUEST) {
         let answer = match &response.outcome {
@@ -77,7 +96,7 @@ pub(super) fn response(response: &ControlResponse, prompt: Option<Uuid>) -> Vec<
     if let Some(requests) = &response.pending_permission_requests {
         let asks = requests.iter().filter_map(|request| match &request.request {
             ControlRequestBody::CanUseTool(ask) => {
-                Some(as_ask(request.request_id.as_str().to_owned(), ask))
+                Some(as_ask(request.request_id.as_str().to_owned(), ask, subagents))
             }
             _ => None,
         });

@@ -8,12 +8,13 @@ mod said;
 mod tests;
 
 use agent_lines::journal::LineContent;
+use agent_lines::json::Text;
 use claude_code::event::EventBody;
 use claude_code::event::control::ControlRequestBody;
 use claude_code::event::message::AssistantMessage;
 use claude_code::event::result::ResultEvent;
 use claude_code::event::stream::{Delta, StreamEvent, StreamPart};
-use claude_code::event::system::SystemEvent;
+use claude_code::event::system::{SystemEvent, TaskStarted};
 use claude_code::{ClaudeStreamJsonEvent, ClaudeStreamJsonParser, SKIPPED_HEAD_BYTES};
 use plexus_engine::driver::Step;
 use plexus_engine::driver::step::Hidden;
@@ -26,6 +27,12 @@ use super::memory::{ClaudeMemory, PromptProgress, TurnResult};
 /// The notice in a chat whose conversation cannot be resumed.
 const NO_CONVERSATION: &str =
     "the agent names its conversation by something that is no id; the next chat begins a new one";
+
+/// Subagents that are remembered; of more, some ask by their id.
+const MAX_SUBAGENTS: usize = 64;
+
+/// Characters that are remembered of what a subagent is called and does.
+const MAX_SUBAGENT_CHARS: usize = 200;
 
 /// A smaller difference between two sums is rounding.
 const ROUNDING_USD: f64 = 1e-9;
@@ -84,7 +91,8 @@ impl ClaudeMemory {
                 let request_id = request.request_id.as_str().to_owned();
                 vec![match &request.request {
                     ControlRequestBody::CanUseTool(ask) => {
-                        Step::Asked(Box::new(control::as_ask(request_id, ask)))
+                        let ask = control::as_ask(request_id, ask, &self.subagents);
+                        Step::Asked(Box::new(ask))
                     }
                     ControlRequestBody::Unnamed { request_id } => control::unnamed(request_id),
                     ControlRequestBody::Other { subtype, .. } => {
@@ -99,7 +107,7 @@ impl ClaudeMemory {
             }
             EventBody::ControlResponse(response) => {
                 let prompt = self.turn.as_ref().and_then(|turn| turn.prompt);
-                control::response(response, prompt)
+                control::response(response, prompt, &self.subagents)
             }
             EventBody::ControlCancelRequest(cancel) => {
                 vec![Step::Withdrawn { request_id: cancel.request_id.as_str().to_owned() }]
@@ -154,7 +162,13 @@ impl ClaudeMemory {
                 self.background_tasks = changed.tasks.len();
                 Vec::new()
             }
-            SystemEvent::TaskNotification(_) => {
+            SystemEvent::TaskStarted(task) if task.subagent_type.is_some() => {
+                self.note_subagent(task);
+                vec![passthrough(line, "system/task_started")]
+            }
+            SystemEvent::TaskNotification(ended) => {
+                let id = ended.task_id.as_ref().map_or("", |id| id.as_str());
+                self.subagents.remove(id);
                 if let Some(turn) = &mut self.turn {
                     turn.task_ended = true;
                 }
@@ -186,6 +200,19 @@ impl ClaudeMemory {
                 vec![passthrough(line, &event_type)]
             }
         }
+    }
+
+    /// Remembers what a subagent does, so that its questions can say so.
+    fn note_subagent(&mut self, task: &TaskStarted) {
+        let text = |text: Option<&Text>| {
+            let text = text.map_or("", |text| text.as_str());
+            text.chars().take(MAX_SUBAGENT_CHARS).collect::<String>()
+        };
+        if self.subagents.len() >= MAX_SUBAGENTS {
+            self.subagents.pop_first();
+        }
+        let (kind, about) = (text(task.subagent_type.as_ref()), text(task.description.as_ref()));
+        self.subagents.insert(text(task.task_id.as_ref()), format!("{kind} \"{about}\""));
     }
 
     /// Judges whether the turn is over. Only this line decides, because a result is not the end.

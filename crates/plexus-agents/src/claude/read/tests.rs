@@ -301,3 +301,27 @@ fn what_the_first_stage_remembered_is_read() {
     assert!(turn.heard_of_prompt && report.works_in_background);
     assert_eq!((turn.usage.num_turns, turn.usage.cost_usd), (3, 0.25));
 }
+
+#[test]
+fn a_question_of_a_subagent_says_which_one_asks() {
+    let mut memory = with_prompt(Uuid::now_v7());
+    let started = json!({"type": "system", "subtype": "task_started", "task_id": "a1",
+        "description": "look around", "subagent_type": "explorer", "task_type": "local_agent"});
+    feed(&mut memory, started);
+    let mut ask = |agent: Value, description: Value| {
+        let request = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {},
+            "tool_use_id": "t", "agent_id": agent, "description": description});
+        let line = json!({"type": "control_request", "request_id": "r", "request": request});
+        let steps = feed(&mut memory, line);
+        let [Step::Asked(asked)] = steps.as_slice() else { panic!("{steps:?}") };
+        asked.description.clone()
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        ask(json!("a1"), json!("list files")),
+        some("subagent explorer \"look around\": list files")
+    );
+    assert_eq!(ask(json!("a1"), Value::Null), some("subagent explorer \"look around\""));
+    assert_eq!(ask(json!("a2"), json!("list files")), some("subagent a2: list files"));
+    assert_eq!(ask(Value::Null, json!("list files")), some("list files"));
+}

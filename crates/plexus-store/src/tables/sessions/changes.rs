@@ -86,12 +86,19 @@ pub(in crate::tables) async fn update(
     if let Some(head) = update.head {
         arbor::require_in_tree(tx.conn, head, standing.tree).await?;
     }
+    if let Some(name) = update.name.as_deref().filter(|name| **name != *standing.name) {
+        match named(tx.conn, standing.parent, name).await {
+            Ok(holder) => return Err(refusal::new_name_taken(name, holder.id)),
+            Err(StoreError::NotFound { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
     let row = row_of(tx.conn, update.id).await?;
     tx.conn
         .run(
             "UPDATE sessions
              SET head = ?2, config = ?3, state = ?4, metadata = ?5, claude_session_id = ?6,
-                 revision = revision + 1, updated_at = ?7 WHERE id = ?1",
+                 revision = revision + 1, updated_at = ?7, name = ?8 WHERE id = ?1",
             params![
                 row,
                 update.head.unwrap_or(standing.head),
@@ -100,6 +107,7 @@ pub(in crate::tables) async fn update(
                 update.metadata.unwrap_or(standing.metadata),
                 update.claude_session_id.apply(standing.claude_session_id),
                 tx.now,
+                update.name.unwrap_or(standing.name),
             ],
         )
         .await?;

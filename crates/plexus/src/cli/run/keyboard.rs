@@ -1,22 +1,23 @@
-//! Reads lines from the terminal, and can stop reading: a question may be answered elsewhere, and
-//! an editor wants the keyboard for itself.
+//! Reads lines from the terminal key by key, and can stop reading: a question may be answered
+//! elsewhere, and an editor wants the keyboard for itself.
+//!
+//! The terminal neither echoes nor edits meanwhile: whoever reads decides where typed text is
+//! shown, so that it never stands in the middle of what an agent says.
 
+use std::collections::VecDeque;
 use std::io::{IsTerminal, PipeWriter};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
 
-/// The longest line; a person types less.
-const MAX_LINE_BYTES: usize = 64 * 1024;
+use super::line::{Line, Typed};
 
-/// What came from the keyboard.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Typed {
-    Line(String),
-    /// Ctrl-D, or the terminal has gone.
-    End,
-}
+/// How many bytes one read takes.
+const READ_BYTES: usize = 4096;
+
+/// How many reads may wait for whoever reads lines; a person types less.
+const MAX_READS: usize = 64;
 
 /// Says whether a person sits at both ends.
 pub(super) fn is_interactive() -> bool {
@@ -31,103 +32,133 @@ pub(super) fn forget_typed_ahead() {
     }
 }
 
-/// Whether the terminal shows what is typed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Echo {
-    On,
-    Off,
-}
-
-impl Echo {
-    /// Hides a secret.
-    pub(super) fn for_secret(is_secret: bool) -> Self {
-        if is_secret { Self::Off } else { Self::On }
-    }
-}
-
-/// Switches the terminal's echo off, and on again when dropped.
+/// Hands each key over as it is pressed, and restores the terminal when dropped.
 #[derive(Debug)]
-struct Hidden(rustix::termios::Termios);
+struct KeyByKey(rustix::termios::Termios);
 
-impl Hidden {
+impl KeyByKey {
     fn start() -> std::io::Result<Self> {
-        use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+        use rustix::termios::{
+            LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr,
+        };
         let stdin = std::io::stdin();
         let before = tcgetattr(&stdin)?;
-        let mut without = before.clone();
-        without.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(&stdin, OptionalActions::Now, &without)?;
+        let mut raw = before.clone();
+        // Ctrl-C stays a signal.
+        raw.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        // Ctrl-Z leaves the agent at work, instead of stopping the one who watches it.
+        raw.special_codes[SpecialCodeIndex::VSUSP] = 0;
+        raw.special_codes[SpecialCodeIndex::VMIN] = 1;
+        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(&stdin, OptionalActions::Now, &raw)?;
         Ok(Self(before))
     }
 }
 
-impl Drop for Hidden {
+impl Drop for KeyByKey {
     fn drop(&mut self) {
         use rustix::termios::{OptionalActions, tcsetattr};
         if let Err(error) = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0) {
-            tracing::debug!(%error, "could not switch the echo on again");
+            tracing::debug!(%error, "could not restore the terminal");
         }
     }
 }
 
-/// One line that is being read. Dropping it stops the reading.
+/// Lines that are being typed. Dropping it stops the reading and restores the terminal.
 #[derive(Debug)]
 pub(super) struct Reading {
-    typed: oneshot::Receiver<std::io::Result<Typed>>,
+    reads: mpsc::Receiver<std::io::Result<Vec<u8>>>,
+    /// Bytes that were read and not looked at.
+    ahead: VecDeque<u8>,
+    line: Line,
     /// Closed by dropping, which ends the thread.
     _keep_reading: PipeWriter,
-    _hidden: Option<Hidden>,
+    _key_by_key: KeyByKey,
 }
 
 impl Reading {
-    /// Starts to read a line.
-    pub(super) fn start(echo: Echo) -> std::io::Result<Self> {
-        let hidden = match echo {
-            Echo::On => None,
-            Echo::Off => Some(Hidden::start()?),
-        };
+    /// Starts to read.
+    pub(super) fn start() -> std::io::Result<Self> {
+        let key_by_key = KeyByKey::start()?;
         let (stop, keep_reading) = std::io::pipe()?;
-        let (sender, typed) = oneshot::channel();
+        let (sender, reads) = mpsc::channel(MAX_READS);
         std::thread::Builder::new().name("keyboard".into()).spawn(move || {
-            if let Some(outcome) = read_line(std::io::stdin().as_fd(), stop.as_fd()).transpose() {
-                // Nobody waits for it when the question was withdrawn in this very moment.
-                let _withdrawn = sender.send(outcome);
-            }
+            read_all(std::io::stdin().as_fd(), stop.as_fd(), &sender);
         })?;
-        Ok(Self { typed, _keep_reading: keep_reading, _hidden: hidden })
+        Ok(Self {
+            reads,
+            ahead: VecDeque::new(),
+            line: Line::default(),
+            _keep_reading: keep_reading,
+            _key_by_key: key_by_key,
+        })
     }
 
-    /// Waits for the line.
-    pub(super) async fn line(&mut self) -> std::io::Result<Typed> {
-        (&mut self.typed).await.unwrap_or(Ok(Typed::End))
+    /// Waits for the next thing that typing means. Nothing is lost when this is dropped.
+    pub(super) async fn next(&mut self) -> std::io::Result<Typed> {
+        loop {
+            while let Some(byte) = self.ahead.pop_front() {
+                if let Some(typed) = self.line.take(byte) {
+                    return Ok(typed);
+                }
+            }
+            match self.reads.recv().await {
+                Some(read) => self.ahead.extend(read?),
+                None => return Ok(Typed::End),
+            }
+        }
+    }
+
+    /// Waits for a whole line; `show` shows what is typed meanwhile.
+    pub(super) async fn line(
+        &mut self,
+        mut show: impl FnMut(&str) -> std::io::Result<()>,
+    ) -> std::io::Result<Typed> {
+        loop {
+            match self.next().await? {
+                Typed::Shown(text) => show(&text)?,
+                whole @ (Typed::Line(_) | Typed::End | Typed::Leave) => return Ok(whole),
+            }
+        }
+    }
+
+    /// Whether nothing is typed on the line.
+    pub(super) fn is_blank(&self) -> bool {
+        self.line.is_blank()
+    }
+
+    /// Forgets the line as far as it is typed.
+    pub(super) fn forget(&mut self) {
+        self.line = Line::default();
+        self.ahead.clear();
+        while self.reads.try_recv().is_ok() {}
     }
 }
 
-/// Reads a line, or returns `None` once `stop` is closed.
-fn read_line(stdin: BorrowedFd<'_>, stop: BorrowedFd<'_>) -> std::io::Result<Option<Typed>> {
-    let mut line = Vec::new();
-    let mut byte = [0_u8; 1];
+/// Reads until `stop` is closed, the terminal has gone or nobody listens.
+fn read_all(
+    stdin: BorrowedFd<'_>,
+    stop: BorrowedFd<'_>,
+    sender: &mpsc::Sender<std::io::Result<Vec<u8>>>,
+) {
+    let mut buffer = [0_u8; READ_BYTES];
     loop {
         let mut both = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(&stop, PollFlags::IN)];
-        match poll(&mut both, None) {
-            Ok(_) => {}
+        let read = match poll(&mut both, None) {
             Err(rustix::io::Errno::INTR) => continue,
-            Err(error) => return Err(error.into()),
-        }
-        if !both[1].revents().is_empty() {
-            return Ok(None);
-        }
-        // One byte at a time: what follows the line end belongs to the next reader.
-        match rustix::io::read(stdin, &mut byte) {
-            Ok(0) => return Ok(Some(Typed::End)),
-            Ok(_) if byte[0] == b'\n' => {
-                return Ok(Some(Typed::Line(String::from_utf8_lossy(&line).trim().to_owned())));
-            }
-            Ok(_) if line.len() < MAX_LINE_BYTES => line.push(byte[0]),
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            // The terminal has gone.
-            Err(rustix::io::Errno::IO) => return Ok(Some(Typed::End)),
-            Err(error) => return Err(error.into()),
+            Err(error) => Err(error.into()),
+            Ok(_) if !both[1].revents().is_empty() => return,
+            Ok(_) => match rustix::io::read(stdin, &mut buffer) {
+                // The terminal has gone.
+                Ok(0) | Err(rustix::io::Errno::IO) => return,
+                Ok(count) => Ok(buffer[..count].to_vec()),
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => Err(error.into()),
+            },
+        };
+        let is_last = read.is_err();
+        if sender.blocking_send(read).is_err() || is_last {
+            return;
         }
     }
 }
@@ -138,17 +169,24 @@ mod tests {
 
     use super::*;
 
+    fn all(input: BorrowedFd<'_>, stop: BorrowedFd<'_>) -> Vec<u8> {
+        let (sender, mut reads) = mpsc::channel(MAX_READS);
+        read_all(input, stop, &sender);
+        drop(sender);
+        let mut all = Vec::new();
+        while let Some(read) = reads.blocking_recv() {
+            all.extend(read.unwrap());
+        }
+        all
+    }
+
     #[test]
-    fn a_line_is_read_and_the_rest_is_left() {
+    fn reading_ends_with_the_terminal() {
         let (input, mut keys) = std::io::pipe().unwrap();
         let (stop, _keep) = std::io::pipe().unwrap();
-        keys.write_all(b" yes \nmore").unwrap();
-        assert_eq!(
-            read_line(input.as_fd(), stop.as_fd()).unwrap(),
-            Some(Typed::Line("yes".into()))
-        );
+        keys.write_all(b"yes\nmore").unwrap();
         drop(keys);
-        assert_eq!(read_line(input.as_fd(), stop.as_fd()).unwrap(), Some(Typed::End));
+        assert_eq!(all(input.as_fd(), stop.as_fd()), b"yes\nmore");
     }
 
     #[test]
@@ -156,6 +194,6 @@ mod tests {
         let (input, _keys) = std::io::pipe().unwrap();
         let (stop, keep) = std::io::pipe().unwrap();
         drop(keep);
-        assert_eq!(read_line(input.as_fd(), stop.as_fd()).unwrap(), None);
+        assert_eq!(all(input.as_fd(), stop.as_fd()), b"");
     }
 }

@@ -2,18 +2,22 @@
 //! the current directory, shows what happens, asks about each tool call, and ends with the outcome,
 //! the cost and how to go on.
 //!
-//! In reading order: this file starts the chat; [`supervise`] is the loop that shows and asks;
-//! [`view`] prints events, [`live`] keeps live pieces of text apart from what comes whole;
-//! [`question`] is the dialogue about one call; [`keyboard`] reads lines and can stop reading;
-//! [`editor`] opens `$EDITOR`, [`pager`] `$PAGER`.
+//! In reading order: this file starts the chat; [`supervise`] is the loop that shows what happens,
+//! [`asking`] its part about questions, [`talking`] its part about lines to the agent; [`view`]
+//! prints events, [`live`] keeps live pieces of text apart from what comes whole; [`question`] is
+//! the dialogue about one call; [`keyboard`] reads keys and can stop reading, [`line`] makes lines
+//! of them; [`editor`] opens `$EDITOR`, [`pager`] `$PAGER`.
 
+mod asking;
 mod editor;
 mod keyboard;
+mod line;
 pub(crate) mod live;
 mod pager;
 mod question;
 mod review;
 pub(super) mod supervise;
+mod talking;
 mod view;
 
 use std::io::{IsTerminal, Read};
@@ -22,11 +26,11 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use plexus_client::wire::{
     Budget, ChatParams, Confine, CreateParams, ErrorKind, FIRST_AGENT, PageLimit, PollParams,
-    Polled, ProjectSettings, Session, SessionId, SessionRef, SessionStatus, Supervise,
+    Polled, ProjectSettings, Refused, Session, SessionId, SessionRef, SessionStatus, Supervise,
 };
 use plexus_client::{Client, ClientError};
 
-use super::args::{Global, Run};
+use super::args::{Attach, Global, Run};
 use super::exit;
 use super::find::session as find_session;
 use super::sanitize;
@@ -35,8 +39,8 @@ use super::server::{self, Found, failed};
 use crate::agent::{Agent, AgentChoice, INSTALL_HINT};
 use crate::config::real_path;
 pub(super) use review::review;
-use supervise::{Supervision, Watched};
-pub(super) use view::{Form, Refused, View};
+use supervise::{Supervision, Talk, Watched};
+pub(super) use view::{Form, View};
 
 /// How often a name that is taken is drawn again.
 const NAME_TRIES: usize = 5;
@@ -85,7 +89,9 @@ pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
         }
         return Ok(exit::OK);
     }
-    Supervision::new(client, Watched { session, chat, cursor: before }, screen, form).run().await
+    let watched = Watched { session, chat, cursor: before };
+    let talk = if arguments.once { Talk::Once } else { Talk::On };
+    Supervision::new(client, watched, screen, form, talk).run().await
 }
 
 /// Tells a person who has no agent installed that the simulator answers.
@@ -221,7 +227,8 @@ async fn position_behind(
 }
 
 /// Shows a session that may run already, and answers for it.
-pub(super) async fn attach(global: &Global, which: &str, json: bool) -> Result<u8> {
+pub(super) async fn attach(global: &Global, arguments: &Attach) -> Result<u8> {
+    let which = arguments.session.as_str();
     let client = server::find(&global.data_dir()?).await?;
     let session = find_session(&client, which).await.map_err(failed)?;
     let Some(chat) = session.chat else {
@@ -232,16 +239,16 @@ pub(super) async fn attach(global: &Global, which: &str, json: bool) -> Result<u
         );
     };
     let before = position_behind(&client, session.id, chat.checked_sub(1)).await.map_err(failed)?;
-    let form = if json { Form::Json } else { Form::Text };
-    Supervision::new(client, Watched { session, chat, cursor: before }, Screen::stdout(), form)
-        .run()
-        .await
+    let form = if arguments.json { Form::Json } else { Form::Text };
+    let watched = Watched { session, chat, cursor: before };
+    let talk = if arguments.once { Talk::Once } else { Talk::On };
+    Supervision::new(client, watched, Screen::stdout(), form, talk).run().await
 }
 
 /// Returns the exit code for a chat that ended this way.
 fn code_of(status: SessionStatus, refused: Refused) -> u8 {
     match status {
-        SessionStatus::Complete if refused != Refused::default() => exit::REFUSED,
+        SessionStatus::Complete if !refused.is_none() => exit::REFUSED,
         SessionStatus::Complete => exit::OK,
         SessionStatus::Cancelled => exit::CANCELLED,
         SessionStatus::Failed

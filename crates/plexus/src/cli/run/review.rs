@@ -6,7 +6,8 @@ use anyhow::{Context as _, Result, bail};
 use plexus_client::wire::{ApprovalId, ErrorKind};
 use plexus_client::{Client, ClientError};
 
-use super::keyboard::{self, Echo, Reading, Typed};
+use super::keyboard::{self, Reading};
+use super::line::Typed;
 use super::question::{Move, Question};
 use super::view::{Form, View};
 use super::{editor, pager};
@@ -34,7 +35,7 @@ pub(in crate::cli) async fn review(global: &Global, session: Option<&str>) -> Re
     };
     let screen = Screen::stdout();
     let mut review =
-        Review { client, screen, view: View::new(screen, Form::Text), seen: HashSet::new() };
+        Review { client, screen, view: View::watch(screen, Form::Text), seen: HashSet::new() };
     let mut answered = 0_usize;
     loop {
         let pending = review.client.pending(session).await.map_err(failed)?;
@@ -73,11 +74,15 @@ impl Review {
                     lines.iter().try_for_each(|line| self.view.line(line))?;
                     keyboard::forget_typed_ahead();
                     self.view.prompt(&question.prompt(self.screen))?;
-                    let echo = Echo::for_secret(question.is_secret());
-                    let typed = Reading::start(echo)?.line().await;
-                    self.view.entered();
+                    let is_secret = question.is_secret();
+                    let show = |text: &str| match is_secret {
+                        true => Ok(()),
+                        false => self.view.echo(text),
+                    };
+                    let typed = Reading::start()?.line(show).await;
+                    self.view.echo("\n")?;
                     match typed.context("could not read from the terminal")? {
-                        Typed::End => return Ok(Next::Leave),
+                        Typed::End | Typed::Leave | Typed::Shown(_) => return Ok(Next::Leave),
                         Typed::Line(line) if question.is_at_start() && line == "d" => {
                             return Ok(Next::Leave);
                         }

@@ -1,29 +1,36 @@
 //! The loop that shows a chat and asks about its tool calls. Every cause of work is one arm: an
-//! event, a typed line, a signal.
+//! event, a key, a signal.
+//!
+//! [`asking`](super::asking) has its part about questions, [`talking`](super::talking) the part
+//! about lines that the person types to the agent.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use futures::StreamExt as _;
 use plexus_client::wire::{
-    ApprovalId, CancelParams, ChatCancelled, ChatEvent, DecidedBy, Delta, ErrorKind, FollowParams,
-    Said, Session, SessionId, SessionRef, SessionStatus, Usage,
+    ApprovalId, ChatCancelled, ChatEvent, Delta, ErrorKind, FollowParams, Refused, Said, Session,
+    SessionId, SessionRef, SessionStatus, Usage,
 };
 use plexus_client::{Client, ClientError, Event, FollowItem};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
-use super::keyboard::{self, Echo, Reading, Typed};
-use super::question::{Move, Question};
-use super::view::{Form, Refused, View};
-use super::{code_of, editor, pager};
-use crate::cli::render::Extent;
-use crate::cli::screen::{self, Screen, now_ms};
+use super::code_of;
+use super::keyboard::{self, Reading};
+use super::line::Typed;
+use super::question::Question;
+use super::view::{Form, View, note_decision};
+use crate::cli::screen::{Screen, now_ms};
 use crate::cli::server::failed;
-use crate::cli::{exit, preview, sanitize};
+use crate::cli::{exit, sanitize};
 
-/// Rings the terminal: a question needs somebody who may look elsewhere.
-const BELL: &str = "\u{7}";
+/// How many events wait while something is typed. The server keeps the others.
+const MAX_HELD: usize = 10_000;
+
+/// How often the sign of life is drawn.
+const DRAW_EVERY: Duration = Duration::from_millis(250);
 
 /// What is watched.
 pub(in crate::cli) struct Watched {
@@ -33,38 +40,72 @@ pub(in crate::cli) struct Watched {
     pub(in crate::cli) cursor: Option<String>,
 }
 
+/// Whether there is a next chat after this one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::cli) enum Talk {
+    /// The command ends with the chat.
+    Once,
+    /// The person's next line is the next chat.
+    On,
+}
+
 /// Shows a chat until it ends, and asks about its tool calls.
 pub(in crate::cli) struct Supervision {
-    client: Client,
-    session: Session,
-    chat: u32,
+    pub(super) client: Client,
+    pub(super) session: Session,
+    pub(super) chat: u32,
     cursor: Option<String>,
-    screen: Screen,
-    view: View,
-    asks: Asks,
-    waiting: VecDeque<(ApprovalId, SessionId)>,
-    open: Option<(Question, Reading)>,
-    interrupts: u32,
+    pub(super) screen: Screen,
+    pub(super) view: View,
+    pub(super) asks: Asks,
+    pub(super) talk: Talk,
+    pub(super) stage: Stage,
+    pub(super) waiting: VecDeque<(ApprovalId, SessionId)>,
+    /// The question that is open.
+    pub(super) question: Option<Question>,
+    /// The keyboard, unless nobody sits there or another program has it.
+    pub(super) keys: Option<Reading>,
+    /// Whether the cursor stands on a line that the person types to the agent.
+    pub(super) typing: bool,
+    /// What was typed too late for a chat: the next prompt.
+    pub(super) next: Option<String>,
+    /// What happened while something was typed, in order.
+    held: VecDeque<FollowItem>,
+    pub(super) interrupts: u32,
     /// A wish to cancel that is on its way to the server.
-    cancelling: Option<JoinHandle<Result<ChatCancelled, ClientError>>>,
-    started_ms: i64,
+    pub(super) cancelling: Option<JoinHandle<Result<ChatCancelled, ClientError>>>,
+    pub(super) started_ms: i64,
     usage: Option<Usage>,
+    /// What the session had cost when its newest chat ended.
+    pub(super) spent_usd: f64,
     refused: Refused,
-    /// Whether the person has left what waits to others.
-    is_detached: bool,
+    /// How often the sign of life was drawn.
+    pub(super) draws: usize,
 }
 
 /// Whether there is somebody to ask.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Asks {
+pub(super) enum Asks {
     /// A person at a terminal.
     Here,
     /// Nobody: approvals wait for an answer from elsewhere.
     Elsewhere,
 }
 
+/// What the agent is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Stage {
+    /// The chat is open.
+    Working,
+    /// The chat has ended, and the next line is the next prompt.
+    Idle {
+        /// The exit code for how the chat ended.
+        code: u8,
+    },
+}
+
 /// Whether the loop goes on.
-enum Flow {
+pub(super) enum Flow {
     On,
     End(u8),
 }
@@ -75,6 +116,7 @@ impl Supervision {
         watched: Watched,
         screen: Screen,
         form: Form,
+        talk: Talk,
     ) -> Self {
         let asks = if form == Form::Text && keyboard::is_interactive() {
             Asks::Here
@@ -83,20 +125,28 @@ impl Supervision {
         };
         Self {
             client,
+            spent_usd: watched.session.spent.cost_usd,
             session: watched.session,
             chat: watched.chat,
             cursor: watched.cursor,
             screen,
-            view: View::of_one_chat(screen, form),
+            view: View::watch(screen, form),
             asks,
+            // A next line can come only from a person.
+            talk: if asks == Asks::Here { talk } else { Talk::Once },
+            stage: Stage::Working,
             waiting: VecDeque::new(),
-            open: None,
+            question: None,
+            keys: None,
+            typing: false,
+            next: None,
+            held: VecDeque::new(),
             interrupts: 0,
             cancelling: None,
             started_ms: now_ms(),
             usage: None,
             refused: Refused::default(),
-            is_detached: false,
+            draws: 0,
         }
     }
 
@@ -104,42 +154,90 @@ impl Supervision {
     pub(in crate::cli) async fn run(mut self) -> Result<u8> {
         let mut interrupts =
             signal(SignalKind::interrupt()).context("could not listen for Ctrl-C")?;
+        // The terminal is restored on the way out.
+        let mut ends = signal(SignalKind::terminate()).context("could not listen for signals")?;
+        let mut hangups = signal(SignalKind::hangup()).context("could not listen for signals")?;
         let mut events = self.client.follow(FollowParams {
             cursor: self.cursor.take(),
             ..FollowParams::of(self.session.id).with_deltas()
         });
+        let mut draws = tokio::time::interval(DRAW_EVERY);
+        draws.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        self.listen()?;
         loop {
+            let may_read = self.held.len() < MAX_HELD;
             let flow = tokio::select! {
-                item = events.next() => match item {
+                item = events.next(), if may_read => match item {
                     Some(Ok(item)) => self.heard(item).await?,
                     Some(Err(error)) => return Err(failed(error)),
                     None => Flow::End(exit::FAILED),
                 },
-                typed = typed_line(&mut self.open) => {
-                    self.typed(typed.context("could not read from the terminal")?).await?;
-                    Flow::On
+                typed = next_typed(&mut self.keys) => {
+                    self.typed(typed.context("could not read from the terminal")?).await?
                 }
                 _ = interrupts.recv() => self.interrupted()?,
+                _ = ends.recv() => self.left()?,
+                _ = hangups.recv() => return Ok(exit::OK),
                 outcome = told(&mut self.cancelling) => self.cancel_told(outcome).await?,
+                _ = draws.tick() => self.draw().map(|()| Flow::On)?,
             };
-            match flow {
-                Flow::On if self.is_detached => {
-                    self.view.line("")?;
-                    let name = self.name();
-                    self.view.remark(&format!(
-                        "left; it goes on: `plexus attach {name}`, `plexus pending`, `plexus \
-                         review`"
-                    ))?;
-                    return Ok(exit::OK);
-                }
-                Flow::On => self.ask_next().await?,
-                Flow::End(code) => return Ok(code),
+            if let Flow::End(code) = self.settle(flow).await? {
+                return Ok(code);
             }
         }
     }
 
+    /// Asks what is to be asked, and shows what was held.
+    async fn settle(&mut self, mut flow: Flow) -> Result<Flow> {
+        loop {
+            if let Flow::End(_) = flow {
+                return Ok(flow);
+            }
+            if !self.is_typed_on() {
+                self.ask_next().await?;
+            }
+            if self.holds() {
+                return Ok(Flow::On);
+            }
+            flow = match self.held.pop_front() {
+                Some(item) => self.happens(item).await?,
+                None => return Ok(Flow::On),
+            };
+        }
+    }
+
+    /// Whether the person is in the middle of a line to the agent.
+    fn is_typed_on(&self) -> bool {
+        self.question.is_none() && self.keys.as_ref().is_some_and(|keys| !keys.is_blank())
+    }
+
+    /// Whether output waits: a question and a line that is being typed are not written over.
+    fn holds(&self) -> bool {
+        self.question.is_some() || self.is_typed_on()
+    }
+
     async fn heard(&mut self, item: FollowItem) -> Result<Flow> {
+        if !self.holds() {
+            return self.happens(item).await;
+        }
+        if let FollowItem::Event(event) = &item {
+            match &event.event {
+                ChatEvent::ApprovalResolved { approval_id, decided_by, .. } => {
+                    self.withdraw(*approval_id, *decided_by)?;
+                }
+                ChatEvent::AwaitingApproval { .. } | ChatEvent::ToolRequest { .. } => {
+                    self.ring()?;
+                }
+                _ => {}
+            }
+        }
+        self.held.push_back(item);
+        Ok(Flow::On)
+    }
+
+    async fn happens(&mut self, item: FollowItem) -> Result<Flow> {
         match item {
+            FollowItem::Live(_) if self.stage != Stage::Working => {}
             FollowItem::Live(live) => match live.event {
                 Delta::Delta { text } => self.view.delta(&text)?,
                 Delta::DeltaStart => self.view.message_starts()?,
@@ -151,9 +249,25 @@ impl Supervision {
             FollowItem::Event(event) if event.at.chat == self.chat => {
                 return self.happened(*event).await;
             }
+            FollowItem::Event(event) if event.at.chat > self.chat && self.talk == Talk::On => {
+                self.view.remark("  (it goes on with another prompt)")?;
+                self.begin(event.at.chat);
+                return self.happened(*event).await;
+            }
             _ => {}
         }
         Ok(Flow::On)
+    }
+
+    /// Notes that a chat has begun.
+    pub(super) fn begin(&mut self, chat: u32) {
+        self.chat = chat;
+        self.stage = Stage::Working;
+        self.typing = false;
+        self.interrupts = 0;
+        self.usage = None;
+        self.refused = Refused::default();
+        self.started_ms = now_ms();
     }
 
     async fn happened(&mut self, Event { at, event, .. }: Event) -> Result<Flow> {
@@ -163,7 +277,7 @@ impl Supervision {
         }
         if let ChatEvent::ApprovalResolved { approval_id, approved, decided_by, .. } = &event {
             self.withdraw(*approval_id, *decided_by)?;
-            self.refused.note(*approved, *decided_by);
+            note_decision(&mut self.refused, *approved, *decided_by);
         }
         self.view.event(&at, &event)?;
         match event {
@@ -175,6 +289,7 @@ impl Supervision {
             }
             ChatEvent::Complete { usage, .. } => {
                 self.usage = Some(usage);
+                self.spent_usd += usage.cost_usd;
                 return self.perhaps_ended(when).await;
             }
             // An error may be one line that could not be read, or the end: the session knows.
@@ -194,173 +309,6 @@ impl Supervision {
         Ok(Flow::On)
     }
 
-    fn asked(&mut self, approval: ApprovalId, session: SessionId) -> Result<()> {
-        match self.asks {
-            // A person who has pressed Ctrl-C is not asked any more.
-            Asks::Here if self.interrupts > 0 => {}
-            Asks::Here => self.waiting.push_back((approval, session)),
-            Asks::Elsewhere => {
-                let words = format!(
-                    "  waits for an answer: `plexus approve {approval}`, `plexus deny {approval} \
-                     --reason …`, `plexus dashboard`, or a rule"
-                );
-                self.view.remark(&words)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Closes a question that was answered elsewhere.
-    fn withdraw(&mut self, approval: ApprovalId, by: DecidedBy) -> Result<()> {
-        self.waiting.retain(|(waiting, _)| *waiting != approval);
-        if self.open.as_ref().is_some_and(|(question, _)| question.approval.id == approval) {
-            self.open = None;
-            self.view.remark(match by {
-                DecidedBy::Deadline => "  (nobody answered in time: it expired)",
-                DecidedBy::AgentEnded => "  (the agent no longer asks)",
-                _ => "  (answered elsewhere)",
-            })?;
-        }
-        Ok(())
-    }
-
-    async fn ask_next(&mut self) -> Result<()> {
-        while self.open.is_none() {
-            let Some((id, session)) = self.waiting.pop_front() else { return Ok(()) };
-            // The record has what the event has not: the digest that binds the answer, and rules
-            // that would fit.
-            let pending = self.client.pending(Some(session)).await.map_err(failed)?;
-            let Some(approval) = pending.into_iter().find(|approval| approval.id == id) else {
-                continue;
-            };
-            let question = Question::new(approval);
-            screen::print(BELL)?;
-            for line in question.shown(Extent::Short, self.screen) {
-                self.view.line(&line)?;
-            }
-            self.put_question(question)?;
-        }
-        Ok(())
-    }
-
-    fn put_question(&mut self, question: Question) -> Result<()> {
-        keyboard::forget_typed_ahead();
-        self.view.prompt(&question.prompt(self.screen))?;
-        let echo = Echo::for_secret(question.is_secret());
-        let reading = Reading::start(echo).context("could not read from the terminal")?;
-        self.open = Some((question, reading));
-        Ok(())
-    }
-
-    async fn typed(&mut self, typed: Typed) -> Result<()> {
-        let Some((mut question, _)) = self.open.take() else { return Ok(()) };
-        self.view.entered();
-        let moved = match typed {
-            Typed::Line(line) if line == "d" && question.is_at_start() => {
-                self.is_detached = true;
-                return Ok(());
-            }
-            Typed::Line(line) => question.take(&line, self.screen),
-            Typed::End => {
-                self.asks = Asks::Elsewhere;
-                self.view.line("")?;
-                self.waiting.push_front((question.approval.id, question.approval.session_id));
-                let left: Vec<_> = self.waiting.drain(..).collect();
-                return left
-                    .into_iter()
-                    .try_for_each(|(approval, session)| self.asked(approval, session));
-            }
-        };
-        self.make(question, moved).await
-    }
-
-    async fn make(&mut self, mut question: Question, moved: Move) -> Result<()> {
-        match moved {
-            Move::Ask(lines) => {
-                for line in lines {
-                    self.view.line(&line)?;
-                }
-                self.put_question(question)
-            }
-            Move::View(lines) => {
-                if let Err(error) = pager::show(&lines).await {
-                    tracing::debug!(%error, "no pager");
-                    // Without a pager there is still the terminal's own scrollback.
-                    lines.iter().try_for_each(|line| self.view.line(line))?;
-                }
-                self.put_question(question)
-            }
-            Move::Preview => {
-                self.view.remark(preview::TRYING)?;
-                let lines = preview::tried(&self.client, &question.approval, self.screen).await;
-                Box::pin(self.make(question, Move::View(lines))).await
-            }
-            Move::Edit(editing) => {
-                let moved = match editor::edit(&editing.text, editing.ending).await {
-                    Ok(text) => question.edited(&editing, &text, self.screen),
-                    Err(error) => {
-                        Move::Ask(vec![format!("  {}", sanitize::one_line(&format!("{error:#}")))])
-                    }
-                };
-                Box::pin(self.make(question, moved)).await
-            }
-            Move::Decide(answer) => match self.client.loopback().respond(&answer).await {
-                Ok(_) => Ok(()),
-                Err(ClientError::Call(error))
-                    if error.kind == ErrorKind::Conflict || error.kind == ErrorKind::Expired =>
-                {
-                    Ok(self
-                        .view
-                        .remark(&format!("  (could not {})", sanitize::one_line(&error.message)))?)
-                }
-                Err(ClientError::Call(error)) => {
-                    question.start_over();
-                    let words = format!(
-                        "  could not {}. {}",
-                        sanitize::one_line(&error.message),
-                        sanitize::one_line(&error.hint)
-                    );
-                    Box::pin(self.make(question, Move::Ask(vec![words]))).await
-                }
-                Err(error) => {
-                    question.start_over();
-                    let words = format!(
-                        "  could not {}; try again in a moment",
-                        sanitize::one_line(&error.to_string())
-                    );
-                    Box::pin(self.make(question, Move::Ask(vec![words]))).await
-                }
-            },
-        }
-    }
-
-    /// The first Ctrl-C asks the agent to stop, the second ends the run, the third leaves.
-    fn interrupted(&mut self) -> Result<Flow> {
-        self.interrupts += 1;
-        self.open = None;
-        self.waiting.clear();
-        let (words, reason) = match self.interrupts {
-            1 => ("asking the agent to stop; Ctrl-C again ends it", "the user pressed Ctrl-C"),
-            2 => ("ending the agent; Ctrl-C again leaves at once", "the user pressed Ctrl-C twice"),
-            _ => {
-                let words = format!("left; `plexus logs {}` shows what happened", self.name());
-                self.view.remark(&words)?;
-                return Ok(Flow::End(exit::INTERRUPTED));
-            }
-        };
-        self.view.line("")?;
-        self.view.remark(words)?;
-        // In a task of its own: a server that is slow to answer must not keep the next Ctrl-C
-        // waiting.
-        let client = self.client.clone();
-        let params = CancelParams {
-            reason: Some(reason.to_owned()),
-            ..CancelParams::new(SessionRef::id(self.session.id))
-        };
-        self.cancelling = Some(tokio::spawn(async move { client.agents().cancel(&params).await }));
-        Ok(Flow::On)
-    }
-
     async fn cancel_told(&mut self, outcome: Result<(), ClientError>) -> Result<Flow> {
         match outcome {
             Ok(()) => Ok(Flow::On),
@@ -375,8 +323,11 @@ impl Supervision {
         }
     }
 
-    /// Ends when the session says that this chat is over.
+    /// Ends, or waits for the next line, when the session says that this chat is over.
     async fn perhaps_ended(&mut self, at_ms: i64) -> Result<Flow> {
+        if self.stage != Stage::Working {
+            return Ok(Flow::On);
+        }
         let session = match self.client.session(&SessionRef::id(self.session.id)).await {
             Ok(session) => session,
             Err(error) if error.is_absence() => return Ok(Flow::On),
@@ -388,38 +339,47 @@ impl Supervision {
             // A status that this version does not know is no end.
             Said::Known(_) | Said::Unknown(_) => return Ok(Flow::On),
         };
-        let name = self.name();
-        let next = [
-            format!("  go on:  plexus run --session {name} \"PROMPT\""),
-            format!("  read:   plexus logs {name}"),
-        ];
-        self.view.ended(
-            status,
-            at_ms - self.started_ms,
-            self.usage.as_ref(),
-            self.refused,
-            &next,
-        )?;
+        self.spent_usd = session.spent.cost_usd;
         let code = if self.interrupts > 0 && status == SessionStatus::Cancelled {
             exit::INTERRUPTED
         } else {
             code_of(status, self.refused)
         };
-        Ok(Flow::End(code))
+        let ms = at_ms - self.started_ms;
+        let usage = self.usage.as_ref();
+        match self.talk {
+            Talk::Once => {
+                self.view.ended(status, ms, usage, self.refused, &self.ways_on())?;
+                Ok(Flow::End(code))
+            }
+            Talk::On => {
+                self.view.ended(status, ms, usage, self.refused, &[])?;
+                self.wait_for_a_line(code).await
+            }
+        }
+    }
+
+    /// The commands that go on from here.
+    pub(super) fn ways_on(&self) -> [String; 2] {
+        let name = self.name();
+        [
+            format!("  go on:  plexus run --session {name} \"PROMPT\""),
+            format!("  read:   plexus logs {name}"),
+        ]
     }
 
     /// The session's name as a shell takes it.
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let plain =
             self.session.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
         if plain { self.session.name.clone() } else { self.session.id.to_string() }
     }
 }
 
-/// Waits for a line; for ever when nothing is asked.
-async fn typed_line(open: &mut Option<(Question, Reading)>) -> std::io::Result<Typed> {
-    match open {
-        Some((_, reading)) => reading.line().await,
+/// Waits for a key that means something; for ever where nobody types.
+async fn next_typed(keys: &mut Option<Reading>) -> std::io::Result<Typed> {
+    match keys {
+        Some(keys) => keys.next().await,
         None => std::future::pending().await,
     }
 }

@@ -1,12 +1,13 @@
 //! Prints what happens in a chat, for people or for programs.
 
 use plexus_client::wire::{
-    Answers, Caller, ChatEvent, DecidedBy, FollowedEvent, SessionStatus, Usage,
+    Answers, Caller, ChatEvent, DecidedBy, FollowedEvent, Refused, SessionStatus, Usage,
 };
 
 use super::live::{Live, Whole};
-use crate::cli::screen::{self, Screen, Tone, dollars, duration};
-use crate::cli::{render, sanitize};
+use crate::cli::render::{self, Extent};
+use crate::cli::sanitize;
+use crate::cli::screen::{self, Margin, Screen, Tone, dollars, duration};
 
 /// For whom events are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,33 +18,22 @@ pub(in crate::cli) enum Form {
     Json,
 }
 
-/// How many calls of a chat were not allowed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(in crate::cli) struct Refused {
-    pub(in crate::cli) denied: u32,
-    pub(in crate::cli) expired: u32,
-}
-
-impl Refused {
-    /// Counts a decision.
-    pub(in crate::cli) fn note(&mut self, approved: bool, by: DecidedBy) {
-        match (approved, by) {
-            (false, DecidedBy::Deadline) => self.expired += 1,
-            (false, DecidedBy::AgentEnded) | (true, _) => {}
-            (false, _) => self.denied += 1,
-        }
+/// Counts a decision of a chat.
+pub(in crate::cli) fn note_decision(refused: &mut Refused, approved: bool, by: DecidedBy) {
+    match (approved, by) {
+        (false, DecidedBy::Deadline) => refused.expired += 1,
+        (false, DecidedBy::AgentEnded) | (true, _) => {}
+        (false, _) => refused.denied += 1,
     }
 }
 
-impl std::fmt::Display for Refused {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (count, word) in [(self.denied, "denied"), (self.expired, "expired")] {
-            if count > 0 {
-                write!(f, " · {count} {word}")?;
-            }
-        }
-        Ok(())
-    }
+/// What a view is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Manner {
+    /// Somebody watches a chat; the command says its end in its own words.
+    Watch,
+    /// Somebody reads what happened: with times, deciders and ends.
+    Log,
 }
 
 /// Prints events.
@@ -52,11 +42,15 @@ pub(in crate::cli) struct View {
     screen: Screen,
     form: Form,
     live: Live,
-    /// Whether the end of a chat is printed like other events; a command that watches one chat
-    /// prints its own words instead.
-    tells_ends: bool,
+    manner: Manner,
+    /// How much of calls and results is printed.
+    extent: Extent,
+    /// What stands before each line of a log.
+    margin: Option<Margin>,
     /// Whether the cursor is at the start of a line.
     at_start: bool,
+    /// Columns of the status line that stands there now.
+    status: usize,
 }
 
 /// What a decision made of the input.
@@ -68,13 +62,24 @@ enum Edit<'a> {
 }
 
 impl View {
-    pub(in crate::cli) fn new(screen: Screen, form: Form) -> Self {
-        Self { screen, form, live: Live::default(), tells_ends: true, at_start: true }
+    /// A view for a command that watches, and prints the end of a chat in its own words.
+    pub(in crate::cli) fn watch(screen: Screen, form: Form) -> Self {
+        Self {
+            screen,
+            form,
+            live: Live::default(),
+            manner: Manner::Watch,
+            extent: Extent::Short,
+            margin: None,
+            at_start: true,
+            status: 0,
+        }
     }
 
-    /// A view for a command that prints the end of the chat in its own words.
-    pub(in crate::cli) fn of_one_chat(screen: Screen, form: Form) -> Self {
-        Self { tells_ends: false, ..Self::new(screen, form) }
+    /// A view for a command that tells what happened.
+    pub(in crate::cli) fn log(screen: Screen, form: Form, extent: Extent) -> Self {
+        let margin = Some(Margin::default());
+        Self { manner: Manner::Log, extent, margin, ..Self::watch(screen, form) }
     }
 
     /// Prints a live piece of text.
@@ -101,7 +106,19 @@ impl View {
     ) -> std::io::Result<()> {
         match self.form {
             Form::Json => screen::line(&serde_json::to_string(at)?),
-            Form::Text => self.show(event),
+            Form::Text => {
+                self.comes_to(at)?;
+                self.show(event)
+            }
+        }
+    }
+
+    /// Moves a log to the time of an event.
+    fn comes_to(&mut self, at: &FollowedEvent) -> std::io::Result<()> {
+        let margin = self.margin.as_mut();
+        match margin.and_then(|margin| margin.moves_to(at.event.timestamp.0)) {
+            Some(day) => screen::line(&self.screen.paint(Tone::Faint, &day)),
+            None => Ok(()),
         }
     }
 
@@ -109,21 +126,28 @@ impl View {
         match event {
             ChatEvent::Content { text } => self.content(text),
             ChatEvent::Thinking { thinking } => {
-                let first = thinking.trim().lines().next().unwrap_or_default();
-                let words =
-                    screen::cut(&sanitize::one_line(first), self.screen.width().saturating_sub(4));
-                self.line(&self.screen.paint(Tone::Faint, &format!("  ({words})")))
+                let lines = match self.extent {
+                    Extent::Whole => render::text(thinking.trim(), self.extent, self.screen),
+                    Extent::Short => {
+                        let first = thinking.trim().lines().next().unwrap_or_default();
+                        let room = self.screen.width().saturating_sub(4);
+                        vec![screen::cut(&sanitize::one_line(first), room)]
+                    }
+                };
+                let words = format!("  ({})", lines.join("\n   "));
+                words.lines().try_for_each(|line| self.line(&self.screen.paint(Tone::Faint, line)))
             }
             ChatEvent::ToolUse { tool_name, input, tool_use_id } => {
                 self.live.tool_started(tool_use_id);
-                self.line(&format!(
-                    "• {}",
-                    render::summary(tool_name, &input.to_value(), self.screen)
-                ))
+                let lines = render::used(tool_name, &input.to_value(), self.extent, self.screen);
+                for (index, line) in lines.iter().enumerate() {
+                    self.line(&format!("{} {line}", if index == 0 { "•" } else { " " }))?;
+                }
+                Ok(())
             }
             ChatEvent::ToolResult { output, is_error, tool_use_id } => {
                 let tone = if *is_error { Tone::Bad } else { Tone::Faint };
-                for line in render::result(&output.to_value(), self.screen) {
+                for line in render::result(&output.to_value(), self.extent, self.screen) {
                     self.line(&self.screen.paint(tone, &format!("  │ {line}")))?;
                 }
                 match self.live.tool_ended(tool_use_id) {
@@ -153,11 +177,22 @@ impl View {
                 .line(&self.screen.paint(Tone::Bad, &format!("  {}", sanitize::one_line(message)))),
             ChatEvent::Complete { usage, .. } => {
                 let words = format!("  ({} turns, {})", usage.num_turns, dollars(usage.cost_usd));
-                if self.tells_ends {
-                    self.line(&self.screen.paint(Tone::Faint, &words))
-                } else {
-                    Ok(())
+                match self.manner {
+                    Manner::Log => self.line(&self.screen.paint(Tone::Faint, &words)),
+                    Manner::Watch => Ok(()),
                 }
+            }
+            ChatEvent::AwaitingApproval { approval_id, .. } if self.manner == Manner::Log => {
+                let words = format!("  ? asks ({approval_id})");
+                self.line(&self.screen.paint(Tone::Warn, &words))
+            }
+            ChatEvent::ToolRequest { approval_id, session_name, tool_name, .. }
+                if self.manner == Manner::Log =>
+            {
+                let (name, tool) =
+                    (sanitize::one_line(session_name), sanitize::one_line(tool_name));
+                let words = format!("  ? {name} wants {tool} ({approval_id})");
+                self.line(&self.screen.paint(Tone::Warn, &words))
             }
             ChatEvent::Steered { by, text } => {
                 let by = if *by == Caller::Operator { "" } else { " by a session" };
@@ -177,6 +212,9 @@ impl View {
     }
 
     fn content(&mut self, text: &str) -> std::io::Result<()> {
+        if self.manner == Manner::Log {
+            return sanitize::text(text).lines().try_for_each(|line| self.line(line));
+        }
         match self.live.whole(text) {
             Whole::Rest(rest) => self.put(&sanitize::text(&rest))?,
             Whole::Anew(text) => {
@@ -206,8 +244,10 @@ impl View {
             (false, ..) => ("✗", "denied".to_owned(), Tone::Bad),
         };
         let mut words = format!("  {sign} {word}");
-        if by != DecidedBy::Operator {
-            words.push_str(&format!(" by {}", render::decider(by)));
+        match self.manner {
+            Manner::Log => words.push_str(&format!(" by {}", render::decider_whole(by))),
+            Manner::Watch if by == DecidedBy::Operator => {}
+            Manner::Watch => words.push_str(&format!(" by {}", render::decider(by))),
         }
         if let Some(message) = message.filter(|message| !message.is_empty()) {
             words.push_str(&format!(": {}", sanitize::one_line(message)));
@@ -216,10 +256,16 @@ impl View {
     }
 
     /// Says that a chat began, with its prompt.
-    pub(in crate::cli) fn began(&mut self, chat: u32, prompt: &str) -> std::io::Result<()> {
+    pub(in crate::cli) fn began(
+        &mut self,
+        at: &FollowedEvent,
+        prompt: &str,
+    ) -> std::io::Result<()> {
         if self.form == Form::Json {
             return Ok(());
         }
+        self.comes_to(at)?;
+        let chat = at.chat;
         let mut lines = prompt.trim().lines();
         let first = sanitize::one_line(lines.next().unwrap_or_default()).into_owned();
         self.line(&self.screen.paint(Tone::Strong, &format!("[{chat}] {first}")))?;
@@ -243,7 +289,7 @@ impl View {
             return Ok(());
         }
         let (sign, tone) = match status {
-            SessionStatus::Complete if refused != Refused::default() => ("!", Tone::Warn),
+            SessionStatus::Complete if !refused.is_none() => ("!", Tone::Warn),
             SessionStatus::Complete => ("✓", Tone::Good),
             SessionStatus::Cancelled => ("■", Tone::Warn),
             SessionStatus::Failed
@@ -251,7 +297,8 @@ impl View {
             | SessionStatus::Running
             | SessionStatus::AwaitingPermission => ("✗", Tone::Bad),
         };
-        let mut words = format!("{sign} {}{} in {}", status.as_str(), refused, duration(ms));
+        let mut words =
+            format!("{sign} {}{} in {}", status.as_str(), render::refused(refused), duration(ms));
         if let Some(usage) = usage {
             words.push_str(&format!(" · {} turns · {}", usage.num_turns, dollars(usage.cost_usd)));
         }
@@ -273,7 +320,8 @@ impl View {
     /// Prints a line of its own.
     pub(in crate::cli) fn line(&mut self, text: &str) -> std::io::Result<()> {
         self.fresh_line()?;
-        screen::line(text)
+        let margin = self.margin.as_mut().map(Margin::next).unwrap_or_default();
+        self.put(&format!("{}{text}\n", self.screen.paint(Tone::Faint, &margin)))
     }
 
     /// Prints the words of a question; the cursor stays after them.
@@ -282,9 +330,32 @@ impl View {
         self.put(text)
     }
 
-    /// Notes that the person has ended the line by pressing enter.
-    pub(in crate::cli) fn entered(&mut self) {
+    /// Shows what is typed.
+    pub(in crate::cli) fn echo(&mut self, text: &str) -> std::io::Result<()> {
+        self.put(text)
+    }
+
+    /// Takes a prompt and what was typed after it off the screen, where they fit on one line.
+    pub(in crate::cli) fn unprompt(&mut self, columns: usize) -> std::io::Result<()> {
+        if columns >= self.screen.width() || !self.screen.moves() {
+            return self.put("\n");
+        }
+        self.put(&format!("\r{}\r", " ".repeat(columns)))?;
         self.at_start = true;
+        Ok(())
+    }
+
+    /// Draws a line that the next output replaces; nothing in the middle of another line.
+    pub(in crate::cli) fn status(&mut self, words: &str) -> std::io::Result<()> {
+        if !self.at_start || self.form == Form::Json {
+            return Ok(());
+        }
+        // Its last column stays free: some terminals would begin a new line.
+        let words = screen::cut(words, self.screen.width().saturating_sub(1));
+        let columns = words.chars().count();
+        let rest = " ".repeat(self.status.saturating_sub(columns));
+        self.status = columns;
+        screen::print(&format!("\r{}{rest}", self.screen.paint(Tone::Faint, &words)))
     }
 
     fn fresh_line(&mut self) -> std::io::Result<()> {
@@ -292,10 +363,12 @@ impl View {
     }
 
     fn put(&mut self, text: &str) -> std::io::Result<()> {
-        if let Some(last) = text.chars().next_back() {
-            self.at_start = last == '\n';
-            screen::print(text)?;
+        let Some(last) = text.chars().next_back() else { return Ok(()) };
+        self.at_start = last == '\n';
+        let over = std::mem::take(&mut self.status);
+        match over {
+            0 => screen::print(text),
+            columns => screen::print(&format!("\r{}\r{text}", " ".repeat(columns))),
         }
-        Ok(())
     }
 }

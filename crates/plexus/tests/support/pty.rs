@@ -1,12 +1,14 @@
 //! A program in a pseudo-terminal, as a person sees it: keys in, text out.
 
 use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, MasterPty, PtySize, native_pty_system};
 
-use crate::place::{DEADLINE, Place};
+/// How long anything may take on a loaded machine before a test says what did not come.
+const DEADLINE: Duration = Duration::from_secs(180);
 
 /// A running program.
 pub(crate) struct Terminal {
@@ -25,9 +27,10 @@ struct Seen {
 }
 
 impl Terminal {
-    /// Starts `plexus` with a terminal of this many columns.
-    pub(crate) fn start(
-        place: &Place,
+    /// Starts `plexus` in a directory, with these variables and `PATH`, and a terminal of this many
+    /// columns.
+    pub(crate) fn spawn(
+        work: &Path,
         columns: u16,
         env: &[(&str, &str)],
         arguments: &[&str],
@@ -36,11 +39,8 @@ impl Terminal {
         let pair = native_pty_system().openpty(size).expect("a pseudo-terminal");
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_plexus"));
         command.args(arguments);
-        command.cwd(place.work());
+        command.cwd(work);
         command.env_clear();
-        for (name, value) in place.env() {
-            command.env(name, value);
-        }
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("TERM", "xterm");
         for (name, value) in env {

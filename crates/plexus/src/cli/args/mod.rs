@@ -1,0 +1,265 @@
+//! The command line, as clap reads it.
+//!
+//! In reading order: this file has the commands; `work` has the arguments of those that work with
+//! agents, `decide` of those that decide, `outside` of those for parents and editors, and
+//! `serve` of the server.
+
+mod decide;
+mod outside;
+mod serve;
+mod work;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::cli::complete::{approvals, everything, sessions};
+use crate::config::{default_data_dir, real_path};
+pub use decide::{Approve, Deny, RuleAdd, Rules, RulesCommand, ScopeArgs, Which};
+pub use outside::{Acp, Editor, Mcp, McpConfig, Parents, ParentsCommand, Tools};
+pub use serve::Serve;
+pub use work::{Attach, Demo, Logs, Run};
+
+/// Supervise Claude Code sessions: you, a program or another agent answers what they ask.
+#[derive(Parser, Debug)]
+#[command(name = "plexus", version, arg_required_else_help = true, max_term_width = 100)]
+pub struct Arguments {
+    /// What every command takes.
+    #[command(flatten)]
+    pub global: Global,
+    /// The command.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What every command takes.
+#[derive(Args, Debug)]
+pub struct Global {
+    /// Where the server keeps its data [default: $XDG_STATE_HOME/plexus or ~/.local/state/plexus].
+    #[arg(long, global = true, value_name = "DIR", env = "PLEXUS_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+}
+
+impl Global {
+    /// Returns the data directory.
+    ///
+    /// # Errors
+    /// When none is named and none can be found.
+    pub fn data_dir(&self) -> anyhow::Result<PathBuf> {
+        match &self.data_dir {
+            Some(dir) => Ok(real_path(&std::path::absolute(dir)?)),
+            None => default_data_dir().map_err(crate::cli::could_not),
+        }
+    }
+}
+
+/// How a result is printed.
+#[derive(Args, Debug, Clone, Copy)]
+pub struct Json {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Run an agent here and answer what it asks.
+    ///
+    /// Starts a server when none runs. Exit codes: 0 the chat completed, 1 something did not work,
+    /// 2 wrong usage, 3 the chat failed, 4 the chat was cancelled by somebody else, 5 it completed
+    /// but something was denied or expired, 130 you pressed Ctrl-C.
+    Run(Run),
+    /// Watch a session and answer what it asks.
+    Attach(Attach),
+    /// List sessions with status, age and cost.
+    Ps(Json),
+    /// Show what happened in a session.
+    Logs(Logs),
+    /// Show what changed in a session's directory since the session began.
+    Changes(crate::cli::changes::Changes),
+    /// Find what was asked, said and done, in all sessions.
+    ///
+    /// All words must occur. '"Words in quotes"' stand together, and word* is the beginning of a
+    /// word. Without words it lists what there is, newest first.
+    Search(crate::cli::search::Search),
+    /// List what waits for an answer, or show all of one.
+    Pending {
+        /// Only of this session, or only this approval and all of it.
+        #[arg(value_name = "SESSION|ID", add = everything())]
+        session: Option<String>,
+        /// How it is printed.
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Run a shell command that waits over a copy, within its wall and without a network, and show
+    /// what it changes. It decides nothing.
+    Preview {
+        /// The approval: its id, or the beginning of it.
+        #[arg(value_name = "ID", add = approvals())]
+        approval: String,
+        /// How it is printed.
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Allow a call that waits.
+    Approve(Approve),
+    /// Deny a call that waits.
+    Deny(Deny),
+    /// Answer everything that waits, one after the other, across sessions.
+    Review {
+        /// Only of this session.
+        #[arg(value_name = "NAME|ID", add = sessions())]
+        session: Option<String>,
+    },
+    /// Tell a session something: into its running chat, or as its next prompt.
+    Send {
+        /// The session.
+        #[arg(value_name = "NAME|ID", add = sessions())]
+        session: String,
+        /// What to tell it.
+        #[arg(required = true)]
+        text: Vec<String>,
+    },
+    /// Make a session that goes on where another one is now.
+    Fork {
+        /// The session.
+        #[arg(value_name = "NAME|ID", add = sessions())]
+        session: String,
+        /// The new session's name.
+        name: String,
+    },
+    /// Give a session another name; its id stays.
+    Rename {
+        /// The session.
+        #[arg(value_name = "NAME|ID", add = sessions())]
+        session: String,
+        /// The name it gets.
+        name: String,
+    },
+    /// Remove sessions with everything below them.
+    Rm {
+        /// The sessions.
+        #[arg(value_name = "NAME|ID", add = sessions(), required = true)]
+        sessions: Vec<String>,
+    },
+    /// Ask a session to stop what it does.
+    Cancel {
+        /// The session.
+        #[arg(value_name = "NAME|ID", add = sessions())]
+        session: String,
+        /// Why; readers of the chat see it.
+        #[arg(long)]
+        reason: Option<String>,
+    },
+    /// List, add, remove and try rules, which answer before anybody is asked.
+    Rules(Rules),
+    /// Show all sessions as a tree, or what was said and done in one, with its forks.
+    Tree {
+        /// The session.
+        #[arg(value_name = "NAME|ID", add = sessions())]
+        session: Option<String>,
+        /// How it is printed.
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Call any method of the server; `plexus call plexus.methods` lists them.
+    Call {
+        /// The method, such as claudecode.list.
+        method: String,
+        /// Its parameters, as a JSON object.
+        #[arg(default_value = "{}")]
+        params: String,
+    },
+    /// Run the server in the foreground.
+    Serve(Serve),
+    /// Stop the server; its children go on running.
+    Stop {
+        /// End the children first.
+        #[arg(long, conflicts_with = "park")]
+        children: bool,
+        /// Park the children that wait for a decision first, so that they survive a restart of the
+        /// machine.
+        #[arg(long)]
+        park: bool,
+    },
+    /// Open the dashboard in a browser.
+    Dashboard {
+        /// Only print the link.
+        #[arg(long)]
+        print: bool,
+    },
+    /// Serve MCP on stdin and stdout, for a parent agent.
+    Mcp(Mcp),
+    /// Print what to paste into a parent agent's MCP configuration.
+    McpConfig(McpConfig),
+    /// Be an agent for an editor: speak the Agent Client Protocol on stdin and stdout.
+    ///
+    /// Each conversation of the editor is a session of the server, and goes on without the editor.
+    /// Starts a server when none runs; one that goes away later is waited for.
+    Acp(Acp),
+    /// Print what to paste into an editor that is to talk to `plexus acp`.
+    AcpConfig {
+        /// The editor.
+        editor: Editor,
+    },
+    /// List parents outside that have a token of their own, or take their tokens back.
+    Parents(Parents),
+    /// Print the operator's token.
+    Token,
+    /// Look for what usually goes wrong, and say the next step.
+    Doctor(Json),
+    /// Run a program inside a wall: it reads and writes listed files and reaches listed hosts.
+    ///
+    /// Exit codes: the program's own, or 125 when the wall could not be built; the program has not
+    /// run then.
+    Confine(crate::cli::confine::Confine),
+    /// Remove what ended long ago.
+    Prune {
+        /// How long ago, in days: 30d or 30.
+        #[arg(long, value_parser = days, value_name = "DAYS")]
+        older_than: u64,
+        /// Also remove the texts of prompts, which stay otherwise.
+        #[arg(long)]
+        prompts: bool,
+        /// How it is printed.
+        #[command(flatten)]
+        json: Json,
+    },
+    /// Move everything from the SQLite file of the data directory into the PostgreSQL of
+    /// DATABASE_URL or store.url.
+    Migrate {
+        /// Where from.
+        #[arg(long, value_parser = ["sqlite"])]
+        from: String,
+        /// Where to.
+        #[arg(long, value_parser = ["postgres"])]
+        to: String,
+    },
+    /// A tour with simulated agents that needs nothing and ends by itself.
+    Demo(Demo),
+    /// Play a Claude Code CLI from a script, without a model.
+    #[command(disable_help_flag = true)]
+    Sim {
+        /// The CLI's own flags.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Print completions for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write manual pages into a directory.
+    Man {
+        /// The directory.
+        dir: PathBuf,
+    },
+}
+
+fn days(text: &str) -> Result<u64, String> {
+    text.strip_suffix('d')
+        .unwrap_or(text)
+        .parse()
+        .map_err(|_| "that is not a number of days, such as 30d".to_owned())
+}

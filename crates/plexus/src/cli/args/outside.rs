@@ -1,0 +1,93 @@
+//! The arguments of the commands for parents and editors: `mcp`, `mcp-config`, `acp`, `parents`.
+
+use clap::{Args, Subcommand};
+
+use crate::cli::complete::sessions;
+
+/// `plexus mcp`.
+#[derive(Args, Debug)]
+pub struct Mcp {
+    /// Who the parent is; the same name again owns the same children [default: the parent of this
+    /// directory].
+    #[arg(long = "as", value_name = "NAME")]
+    pub name: Option<String>,
+    /// Act as the operator: see and decide everything.
+    #[arg(long, conflicts_with = "name")]
+    pub operator: bool,
+    /// Which tools are listed; all can be called.
+    #[arg(long, value_name = "LIST", default_value = "short")]
+    pub tools: Tools,
+}
+
+/// Which tools a parent's MCP client lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Tools {
+    /// What a model needs to supervise, in at most 12 KB, and `plexus_call` for the rest.
+    Short,
+    /// Every method, with its whole schemas.
+    Full,
+}
+
+/// `plexus mcp-config`.
+#[derive(Args, Debug)]
+pub struct McpConfig {
+    /// Make an identity of this name and print it with its token, for MCP over HTTP [default: MCP
+    /// over stdio, without a token].
+    #[arg(long = "as", value_name = "NAME")]
+    pub name: Option<String>,
+    /// End the earlier tokens of that name.
+    #[arg(long, requires = "name")]
+    pub replace: bool,
+    /// Which tools are listed; all can be called.
+    #[arg(long, value_name = "LIST", default_value = "short")]
+    pub tools: Tools,
+}
+
+/// `plexus acp`.
+#[derive(Args, Debug)]
+pub struct Acp {
+    /// The kind of agent of new sessions, such as `claude_code` [default: the server's].
+    #[arg(long, value_name = "KIND")]
+    pub agent: Option<String>,
+    /// Make every conversation this session, which is created when it does not exist.
+    #[arg(long, short, value_name = "NAME|ID", add = sessions())]
+    pub session: Option<String>,
+    /// The model of new sessions, as the agent names it.
+    #[arg(long, short)]
+    pub model: Option<String>,
+    /// In new sessions, ask also about what the agent would do unasked, such as reading files.
+    #[arg(long)]
+    pub supervise_all: bool,
+}
+
+/// An editor that speaks the Agent Client Protocol.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Editor {
+    /// Zed.
+    Zed,
+    /// An IDE of JetBrains.
+    Jetbrains,
+    /// Neovim with avante.nvim.
+    Neovim,
+}
+
+/// `plexus parents`.
+#[derive(Args, Debug)]
+pub struct Parents {
+    /// What to do; without it they are listed.
+    #[command(subcommand)]
+    pub command: Option<ParentsCommand>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What to do with parents outside.
+#[derive(Subcommand, Debug)]
+pub enum ParentsCommand {
+    /// End every token of a parent; its sessions stay.
+    Revoke {
+        /// Its name.
+        name: String,
+    },
+}

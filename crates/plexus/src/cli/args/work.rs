@@ -1,0 +1,115 @@
+//! The arguments of the commands that work with agents: `run`, `attach`, `logs`, `demo`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::cli::complete::sessions;
+
+/// `plexus logs`.
+#[derive(Args, Debug)]
+pub struct Logs {
+    /// The session.
+    #[arg(value_name = "NAME|ID", add = sessions())]
+    pub session: String,
+    /// Go on with what happens next.
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Only this chat.
+    #[arg(long)]
+    pub chat: Option<u32>,
+    /// Show whole results, thoughts and inputs; in a pipe they are whole anyway.
+    #[arg(long)]
+    pub full: bool,
+    /// Print events as JSON, one a line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `plexus demo`.
+#[derive(Args, Debug)]
+pub struct Demo {
+    /// Keep the server and its dashboard until Ctrl-C.
+    #[arg(long)]
+    pub stay: bool,
+}
+
+/// `plexus run`.
+#[derive(Args, Debug)]
+pub struct Run {
+    /// What to tell the agent; `-` reads it from stdin.
+    #[arg(required = true)]
+    pub prompt: Vec<String>,
+    /// Go on with this session instead of creating one.
+    #[arg(long, short, value_name = "NAME|ID", add = sessions(), conflicts_with_all = ["agent", "name", "model", "supervise_all", "no_wall", "trust_project", "timeout", "allow_tools", "add_dirs", "budget_usd"])]
+    pub session: Option<String>,
+    /// The agent of the new session, such as `codex` [default: claude_code].
+    #[arg(long, short)]
+    pub agent: Option<String>,
+    /// The new session's name [default: made from the directory].
+    #[arg(long, short)]
+    pub name: Option<String>,
+    /// The model, as the CLI names it.
+    #[arg(long, short)]
+    pub model: Option<String>,
+    /// Ask also about what the agent would do unasked, such as reading files.
+    #[arg(long)]
+    pub supervise_all: bool,
+    /// Without a wall: a command that you allow can do what you can do.
+    #[arg(long)]
+    pub no_wall: bool,
+    /// Read the settings and hooks of this project too, which run unasked.
+    #[arg(long)]
+    pub trust_project: bool,
+    /// After how many seconds a question is denied by itself; 0 never [default: 0].
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<u64>,
+    /// A tool that it may use unasked, such as `Bash(git diff:*)`; may come several times.
+    #[arg(long = "allow-tool", value_name = "PATTERN")]
+    pub allow_tools: Vec<String>,
+    /// One more directory that it may work in; may come several times.
+    #[arg(long = "add-dir", value_name = "DIR")]
+    pub add_dirs: Vec<PathBuf>,
+    /// What it and everything below it may cost, in US dollars.
+    #[arg(long, value_name = "DOLLARS")]
+    pub budget_usd: Option<f64>,
+    /// End after this prompt, instead of waiting for your next line.
+    #[arg(long)]
+    pub once: bool,
+    /// Start it and leave; `plexus attach` comes back to it.
+    #[arg(long, short)]
+    pub detach: bool,
+    /// The agent for a server that has to be started: a path, or `sim`.
+    #[arg(long, value_name = "PATH")]
+    pub claude_bin: Option<String>,
+    /// The same for Codex.
+    #[arg(long, value_name = "PATH")]
+    pub codex_bin: Option<String>,
+    /// Print events as JSON, one a line. Nothing is asked.
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Run {
+    /// Returns what a server that has to be started is told.
+    #[must_use]
+    pub fn serve_arguments(&self) -> Vec<String> {
+        let programs = [("--claude-bin", &self.claude_bin), ("--codex-bin", &self.codex_bin)];
+        let named = programs.into_iter().filter_map(|(flag, path)| Some((flag, path.clone()?)));
+        named.flat_map(|(flag, path)| [flag.to_owned(), path]).collect()
+    }
+}
+
+/// `plexus attach`.
+#[derive(Args, Debug)]
+pub struct Attach {
+    /// The session.
+    #[arg(value_name = "NAME|ID", add = sessions())]
+    pub session: String,
+    /// End with the running chat, instead of waiting for your next line.
+    #[arg(long)]
+    pub once: bool,
+    /// Print events as JSON, one a line. Nothing is asked.
+    #[arg(long)]
+    pub json: bool,
+}

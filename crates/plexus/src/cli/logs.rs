@@ -1,0 +1,107 @@
+//! `plexus logs`: what happened in a session, with times and deciders, and what it waits for.
+
+use anyhow::{Context as _, Result};
+use futures::StreamExt as _;
+use plexus_client::wire::{
+    ChatEvent, FollowParams, FollowedEvent, NodeData, NodeParams, Said, Session,
+};
+use plexus_client::{Client, FollowItem};
+
+use super::args::{Global, Logs};
+use super::exit;
+use super::find::session as find_session;
+use super::render::{self, Extent};
+use super::run::{Form, View, poll_from};
+use super::screen::{Screen, duration, now_ms};
+use super::server::{self, failed};
+
+/// `plexus logs`.
+pub(super) async fn logs(global: &Global, arguments: &Logs) -> Result<u8> {
+    let client = server::find(&global.data_dir()?).await?;
+    let session = find_session(&client, &arguments.session).await.map_err(failed)?;
+    let form = if arguments.json { Form::Json } else { Form::Text };
+    let screen = Screen::stdout();
+    let whole = arguments.full || screen.is_endless();
+    let mut view = View::log(screen, form, if whole { Extent::Whole } else { Extent::Short });
+    let chats = match (arguments.chat, session.chat) {
+        (Some(chat), _) => chat..=chat,
+        (None, Some(newest)) => 0..=newest,
+        (None, None) => {
+            view.remark("no chat yet")?;
+            #[expect(clippy::reversed_empty_ranges, reason = "nothing to read")]
+            let none = 1..=0;
+            none
+        }
+    };
+    let mut cursor = None;
+    for chat in chats {
+        let mut from = 0;
+        loop {
+            let page = poll_from(&client, session.id, chat, from).await.map_err(failed)?;
+            for event in page.events {
+                from = event.seq + 1;
+                let read = event.read().context("could not read an event")?;
+                // `poll` leaves out the session and the chat, which its caller knows.
+                let at = FollowedEvent { session_id: session.id, chat, event };
+                show(&client, &mut view, &at, &read).await?;
+            }
+            cursor = page.cursor.or(cursor);
+            if !page.has_more {
+                break;
+            }
+        }
+    }
+    if !arguments.follow {
+        tell_what_waits(&client, &mut view, &session, screen).await?;
+        return Ok(exit::OK);
+    }
+    let mut events = client.follow(FollowParams { cursor, ..FollowParams::of(session.id) });
+    while let Some(item) = events.next().await {
+        match item.map_err(failed)? {
+            FollowItem::Event(event) => show(&client, &mut view, &event.at, &event.event).await?,
+            FollowItem::Lost => view.remark("  (the server is away)")?,
+            FollowItem::Back => view.remark("  (the server is back)")?,
+            _ => {}
+        }
+    }
+    Ok(exit::OK)
+}
+
+/// Shows an event. A chat begins with its prompt, which is a node of the tree and no event.
+async fn show(
+    client: &Client,
+    view: &mut View,
+    at: &FollowedEvent,
+    event: &ChatEvent,
+) -> Result<()> {
+    if let ChatEvent::Start { user_position, .. } = event {
+        let prompt = match client.arbor().node_get(&NodeParams::new(user_position.node_id)).await {
+            Ok(found) => found.node.map(|node| node.data),
+            Err(_) => None,
+        };
+        let words = match &prompt {
+            Some(Said::Known(NodeData::Text { content })) => content.as_str(),
+            Some(Said::Known(NodeData::Pruned {})) => "(pruned)",
+            Some(Said::Known(NodeData::External { .. }) | Said::Unknown(_)) | None => "",
+        };
+        view.began(at, words)?;
+    }
+    Ok(view.event(at, event)?)
+}
+
+/// Says what the session waits for, and how to answer.
+async fn tell_what_waits(
+    client: &Client,
+    view: &mut View,
+    session: &Session,
+    screen: Screen,
+) -> Result<()> {
+    for approval in client.pending(Some(session.id)).await.map_err(failed)? {
+        let age = duration(now_ms() - approval.created_at.0 * 1_000);
+        let about = render::about(&approval, screen);
+        view.remark(&format!("waits for an answer for {age}: {about}"))?;
+        let id = approval.id;
+        view.remark(&format!("  `plexus approve {id}`, `plexus deny {id}` or `plexus review`"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+//! What a shell gets: logs in a pipe, hints that name commands, and completions.
+
+use serde_json::json;
+
+use crate::place::{Place, text};
+
+/// A chat with a long result, a denial and a request that waits.
+fn told(place: &Place) {
+    let long = "{\"command\":\"touch a && seq 1 40\"}";
+    let prompt = format!("sim:\ntool Bash {long}\ntool Bash {{\"command\":\"touch x\"}}");
+    place.works(&["run", "--detach", "--name", "told", &prompt]);
+    place.works(&["approve", place.pending()["id"].as_str().unwrap()]);
+    crate::place::eventually("the second request", || {
+        (place.pending()["input"]["command"] == "touch x").then_some(())
+    });
+}
+
+#[test]
+fn logs_are_whole_in_a_pipe_and_say_when_and_who_and_what_waits() {
+    let place = Place::new();
+    told(&place);
+    let log = place.works(&["logs", "told"]);
+    assert!(log.contains("│ 40") && !log.contains("more lines"), "{log}");
+    assert!(log.contains("✓ allowed by operator"), "{log}");
+    assert!(log.contains("waits for an answer for ") && log.contains("Bash touch x"), "{log}");
+    assert!(log.contains("`plexus approve "), "{log}");
+    let prompt = log.lines().find(|line| line.contains("[0] sim:")).unwrap();
+    let (time, _) = prompt.split_at(8);
+    let is_time = |(at, c): (usize, char)| if at % 3 == 2 { c == ':' } else { c.is_ascii_digit() };
+    assert!(time.chars().enumerate().all(is_time), "no time in {prompt:?}");
+
+    let id = place.pending()["id"].as_str().unwrap().to_owned();
+    place.works(&["deny", &id, "--reason", "no"]);
+    let again = place.fails(&["approve", &id[..]]);
+    assert!(again.contains("it was denied by the operator already: no"), "{again}");
+    assert!(place.works(&["logs", "told"]).contains("✗ denied by operator: no"));
+}
+
+#[test]
+fn in_a_terminal_logs_are_short_unless_all_is_asked_for() {
+    let place = Place::new();
+    told(&place);
+    for (arguments, all) in [(&["logs", "told"][..], false), (&["logs", "told", "--full"], true)] {
+        let mut terminal = crate::pty::Terminal::start(&place, 100, &[], arguments);
+        terminal.wait_for("waits for an answer");
+        let (code, shown) = terminal.finish();
+        assert_eq!((code, shown.contains("│ 40"), shown.contains("more lines")), (0, all, !all));
+    }
+}
+
+#[test]
+fn hints_name_commands() {
+    let place = Place::new();
+    place.start_server();
+    let told = place.fails(&["parents", "revoke", "nobody"]);
+    assert!(told.contains("`plexus parents` lists them"), "{told}");
+}
+
+#[test]
+fn a_shell_completes_names_and_ids_of_sessions_and_approvals() {
+    let place = Place::new();
+    place.works(&["run", "--detach", "--name", "first", "hello"]);
+    let approval = place.pending();
+    place.call("agents.create", &json!({"name": "other", "working_dir": place.work()}));
+    let bin = std::path::Path::new(env!("CARGO_BIN_EXE_plexus"));
+    let path = std::env::join_paths(
+        std::iter::once(bin.parent().unwrap().to_owned())
+            .chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
+    );
+    let path = path.unwrap();
+    let complete = |words: &[&str]| {
+        let script = "source <(plexus completions bash); COMP_WORDS=(plexus \"$@\"); \
+            COMP_CWORD=$#; COMP_TYPE=9; _clap_complete_plexus plexus \"${!#}\" 2>&1; \
+            printf '%s\\n' \"${COMPREPLY[@]}\"";
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", script, "bash"]).args(words).env_clear().envs(place.env());
+        let output = command.env("PATH", &path).current_dir(place.work()).output().unwrap();
+        let lines = text(&output.stdout);
+        let offers = lines.split(['\n', '\u{b}']).map(|line| line.trim().to_owned());
+        offers.filter(|offer| !offer.is_empty() && !offer.starts_with('-')).collect::<Vec<_>>()
+    };
+    assert_eq!(complete(&["logs", ""]), ["first", "other"]);
+    assert_eq!(complete(&["attach", "fi"]), ["first"]);
+    let id = approval["session_id"].as_str().unwrap();
+    assert_eq!(complete(&["rename", &id[..12]]), [id]);
+    assert_eq!(complete(&["run", "--session", "o"]), ["other"]);
+    let offered = complete(&["approve", ""]);
+    assert_eq!(offered.len(), 1, "{offered:?}");
+    assert!(approval["id"].as_str().unwrap().starts_with(&offered[0]), "{offered:?}");
+    assert!(complete(&["renam"]).contains(&"rename".to_owned()));
+}
