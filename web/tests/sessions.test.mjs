@@ -71,3 +71,23 @@ test("a chat that was cancelled can be tried again", async () => {
   await close();
   await target.call("agents.cancel", { session_id: session.id });
 });
+
+test("a session is renamed from its page, and a name that is taken is refused", async () => {
+  const [session, other] = [await target.run("named", ["say hello"]), await target.run("taken", ["say hello"])];
+  for (const { id } of [session, other]) await until("it to end", async () => (await statusOf(id)) === "complete");
+  const { page, check, close } = await target.page(`/sessions/${session.id}`);
+  await page.locator(".row.complete").waitFor();
+  await page.getByRole("button", { name: "More…" }).click();
+  const dialog = page.getByRole("dialog", { name: session.name });
+  assert.equal(await dialog.getByRole("button", { name: "Rename" }).isDisabled(), true, "the name is its own");
+  await dialog.getByLabel("Name", { exact: true }).fill(other.name);
+  await dialog.getByRole("button", { name: "Rename" }).click();
+  await page.getByText(/taken|has this name|already|another session/).first().waitFor();
+  const name = `${session.name}-better`;
+  await dialog.getByLabel("Name", { exact: true }).fill(name);
+  await dialog.getByRole("button", { name: "Rename" }).click();
+  await page.getByRole("heading", { name }).waitFor();
+  assert.equal((await target.call("agents.get", { session_id: session.id })).session.name, name);
+  check();
+  await close();
+});

@@ -56,6 +56,15 @@ export function methods(world, { preview = false } = {}) {
         return { type: "sent" };
       },
     ],
+    "agents.rename": [
+      ["session_id", "name", "new_name"],
+      (p) => {
+        const session = world.session(p);
+        if ([...world.sessions.values()].some((other) => other !== session && other.name === p.new_name)) throw new Failure("conflict", `could not name the session ${JSON.stringify(p.new_name)}: the name is taken`);
+        session.name = p.new_name;
+        return { type: "renamed", id: session.id, name: session.name };
+      },
+    ],
     "agents.fork": [
       ["name", "session_id", "new_name", "at"],
       (p) => {

@@ -4,6 +4,7 @@ use anyhow::Result;
 use plexus_client::wire::{ChangesFound, ChangesSource, SessionRef};
 
 use super::args::Global;
+use super::complete::sessions;
 use super::find::session as find_session;
 use super::preview::changed;
 use super::render::Extent;
@@ -15,7 +16,7 @@ use super::{exit, sanitize};
 #[derive(clap::Args, Debug)]
 pub struct Changes {
     /// The session.
-    #[arg(value_name = "NAME|ID")]
+    #[arg(value_name = "NAME|ID", add = sessions())]
     pub session: String,
     /// Only the paths, without their differences.
     #[arg(long)]

@@ -10,6 +10,7 @@ use plexus_client::wire::{
 };
 
 use super::args::Global;
+use super::complete::sessions;
 use super::find::session as find_session;
 use super::screen::{self, Screen, Tone, cut};
 use super::server::{self, failed};
@@ -22,7 +23,7 @@ pub struct Search {
     #[arg(value_name = "WORD")]
     pub words: Vec<String>,
     /// Only in this session.
-    #[arg(long, short, value_name = "NAME|ID")]
+    #[arg(long, short, value_name = "NAME|ID", add = sessions())]
     pub session: Option<String>,
     /// Only calls and results of this tool, such as Bash.
     #[arg(long)]
