@@ -167,7 +167,7 @@ pub struct NamedSession {
 pub struct AnsweredOutside {
     /// The approval.
     pub approval_id: ApprovalId,
-    /// `webhook`.
+    /// What the receiver is: `webhook`, `ntfy`, `slack`, `telegram` or `command`.
     pub via: String,
     /// Who was told, and answered.
     pub receiver: String,

@@ -207,7 +207,7 @@ fn handle(owner: &str, method: &str, id: &Value) -> Value {
 }
 
 /// Methods that take nobody's id, and what such a caller is told of them.
-const ABOUT_NOBODY: [&str; 24] = [
+const ABOUT_NOBODY: [&str; 29] = [
     "agents.create",
     "agents.kinds",
     "claudecode.create",
@@ -229,6 +229,11 @@ const ABOUT_NOBODY: [&str; 24] = [
     "plexus.plugins",
     "plexus.schema",
     "plexus.version",
+    "notify.push_key",
+    "notify.push_subscribe",
+    "notify.push_unsubscribe",
+    "notify.receivers",
+    "notify.test",
     "server.prune",
     "server.backup",
     "server.stop",
