@@ -48,7 +48,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::data_dir::{DataDir, DataDirProblem};
-use crate::hooks::{Receiver, Receivers, Sender};
+use crate::hooks::{NotifyMethods, Receiver, Receivers, Sender};
 use crate::instructions::INSTRUCTIONS;
 use crate::serve::relay::HttpRelay;
 use crate::serve::{pages, steward};
@@ -88,6 +88,7 @@ pub struct PlexusBuilder {
     limits: Limits,
     allowed_hosts: Vec<String>,
     receivers: Vec<Receiver>,
+    public_url: Option<String>,
     parts: Vec<Part>,
     others: Vec<Other>,
     shared: Option<(SharedStore, Membership)>,
@@ -135,10 +136,18 @@ enum Part {
     Health,
     Identity,
     Server,
+    Notify,
 }
 
-const EVERYTHING: &[Part] =
-    &[Part::ClaudeCode, Part::Loopback, Part::Arbor, Part::Health, Part::Identity, Part::Server];
+const EVERYTHING: &[Part] = &[
+    Part::ClaudeCode,
+    Part::Loopback,
+    Part::Arbor,
+    Part::Health,
+    Part::Identity,
+    Part::Server,
+    Part::Notify,
+];
 
 impl PlexusBuilder {
     /// A Plexus with its data in `data_dir`, whose children are the `claude` of `PATH`, held by the
@@ -157,6 +166,7 @@ impl PlexusBuilder {
             limits: Limits::default(),
             allowed_hosts: Vec::new(),
             receivers: Vec::new(),
+            public_url: None,
             parts: Vec::new(),
             others: Vec::new(),
             shared: None,
@@ -287,6 +297,19 @@ impl PlexusBuilder {
         self.with(Part::Server)
     }
 
+    /// Says where this server is reached from outside: links and buttons in messages lead there.
+    #[must_use]
+    pub fn public_url(mut self, url: Option<String>) -> Self {
+        self.public_url = url;
+        self
+    }
+
+    /// Adds the methods about receivers outside.
+    #[must_use]
+    pub fn with_notify(self) -> Self {
+        self.with(Part::Notify)
+    }
+
     /// Adds an activation of your own, or a hub of several, beside those of Plexus. Its methods are
     /// at every door, and its handles resolve.
     #[must_use]
@@ -344,7 +367,10 @@ impl PlexusBuilder {
         });
         let engine = Engine::new(Arc::clone(&store), self.settings, &drivers, &operator);
         engine.set_relay(Arc::new(HttpRelay));
-        let receivers = Receivers::new(Arc::clone(&engine), self.receivers);
+        // Whoever follows a link comes in by this name, so the doors must know it.
+        self.allowed_hosts.extend(self.public_url.as_deref().and_then(host_of));
+        let receivers =
+            Receivers::new(Arc::clone(&engine), dir.path(), self.public_url, self.receivers);
         let hub = Hub::new(HUB);
         let stop = CancellationToken::new();
         let parts = if self.parts.is_empty() { EVERYTHING } else { &self.parts };
@@ -357,6 +383,9 @@ impl PlexusBuilder {
                 Part::Identity => plexus_activations::register_identity(&engine, &hub)?,
                 Part::Server => {
                     hub.register(Arc::new(steward::Steward::new(&store, &engine, stop.clone())))?
+                }
+                Part::Notify => {
+                    hub.register(Arc::new(NotifyMethods::new(&store, receivers.clone())))?
                 }
             }
         }

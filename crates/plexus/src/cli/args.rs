@@ -171,6 +171,8 @@ pub enum Command {
     },
     /// List parents outside that have a token of their own, or take their tokens back.
     Parents(Parents),
+    /// List receivers outside that are told what happens, or test one.
+    Notify(Notify),
     /// Print the operator's token.
     Token,
     /// Look for what usually goes wrong, and say the next step.
@@ -461,6 +463,27 @@ pub struct Parents {
 pub enum ParentsCommand {
     /// End every token of a parent; its sessions stay.
     Revoke {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// `plexus notify`.
+#[derive(Args, Debug)]
+pub struct Notify {
+    /// What to do; without it they are listed.
+    #[command(subcommand)]
+    pub command: Option<NotifyCommand>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What to do with receivers outside.
+#[derive(Subcommand, Debug)]
+pub enum NotifyCommand {
+    /// Send a test message to a receiver, and say whether it was taken.
+    Test {
         /// Its name.
         name: String,
     },

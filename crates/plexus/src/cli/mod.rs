@@ -8,6 +8,7 @@
 //! - [`asked`]: questions of an agent to its user.
 //! - [`sessions`], [`approvals`], [`preview`], [`manage`]: what there is, what waits, what it would
 //!   change, and the server itself.
+//! - [`notify`]: receivers outside.
 //! - [`confine`]: runs any program inside a wall.
 //! - [`doctor`], [`demo`], [`manual`]: help to get going.
 //! - [`render`], [`screen`], [`sanitize`]: tool calls as a person reads them, colours and widths,
@@ -22,9 +23,10 @@ mod doctor;
 pub(crate) mod find;
 mod manage;
 mod manual;
+pub(crate) mod notify;
 mod parents;
 pub(crate) mod preview;
-mod render;
+pub(crate) mod render;
 pub(crate) mod run;
 pub mod sanitize;
 pub(crate) mod screen;
@@ -118,6 +120,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Acp(acp) => crate::acp::acp(global, acp).await,
         Command::AcpConfig { editor } => crate::acp::config::acp_config(global, editor),
         Command::Parents(parents) => parents::parents(global, &parents).await,
+        Command::Notify(notify) => notify::notify(global, &notify).await,
         Command::Token => manage::token(global),
         Command::Confine(confine) => confine::confine(confine).await,
         Command::Doctor(form) => doctor::doctor(global, form.json).await,

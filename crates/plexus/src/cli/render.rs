@@ -47,6 +47,13 @@ impl Extent {
 
 /// Says in one line what a call is.
 pub(crate) fn summary(tool: &str, input: &Value, screen: Screen) -> String {
+    let (name, rest) = (sanitize::one_line(tool), subject(tool, input));
+    let room = screen.width().saturating_sub(name.chars().count() + 3).max(10);
+    format!("{} {}", screen.paint(Tone::Tool, &name), cut(&rest, room))
+}
+
+/// Says in one line, however long, what a call acts on.
+pub(crate) fn subject(tool: &str, input: &Value) -> String {
     let subject = main_field(tool).and_then(|(field, _)| input[field].as_str());
     let subject = match tool {
         "Write" | "Edit" | "MultiEdit" | "Read" | "NotebookEdit" => {
@@ -57,13 +64,10 @@ pub(crate) fn summary(tool: &str, input: &Value, screen: Screen) -> String {
         "Task" | "Agent" => input["description"].as_str(),
         _ => subject,
     };
-    let rest = match subject {
+    match subject {
         Some(text) => sanitize::one_line(text).into_owned(),
         None => sanitize::one_line(&compact(input)).into_owned(),
-    };
-    let name = sanitize::one_line(tool);
-    let room = screen.width().saturating_sub(name.chars().count() + 3).max(10);
-    format!("{} {}", screen.paint(Tone::Tool, &name), cut(&rest, room))
+    }
 }
 
 /// Says why a call deserves a second look; nothing for one that does not.

@@ -110,6 +110,11 @@ pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
     if !config.store.url.is_empty() && !config.store.url.is_postgres() {
         return Err(wrong("store.url", "of all layers", "it begins with postgres://, or is empty"));
     }
+    let is_web = |url: &str| url.starts_with("https://") || url.starts_with("http://");
+    if config.public_url().is_some_and(|url| !is_web(&url) || url.parse::<url::Url>().is_err()) {
+        let problem = "it is an address such as https://plexus.example.org, or empty";
+        return Err(wrong("public_url", "of all layers", problem));
+    }
     config.acp_agents().map_err(|problem| wrong("agents", "of all layers", &problem))?;
     Ok(config)
 }

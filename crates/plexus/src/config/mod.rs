@@ -25,6 +25,7 @@ use plexus_store::Durability;
 use plexus_wire::{ChannelChoice, Confine};
 use serde::{Deserialize, Serialize};
 
+pub use crate::hooks::notify::Notify;
 pub use crate::hooks::receiver::Webhook;
 pub use acp::AcpAgent;
 pub use codex::{CodexConfig, ModelPrice};
@@ -74,8 +75,13 @@ pub struct Config {
     pub otel: Otel,
     /// Records that ended more than this many days ago are pruned, once a day; 0 keeps everything.
     pub prune_after_days: u64,
-    /// Receivers outside that are told what happens.
+    /// Where this server is reached from outside, such as `https://plexus.example.org`: links and
+    /// buttons in messages lead there. Empty where nobody reaches it.
+    pub public_url: String,
+    /// Programs outside that are told what happens.
     pub webhooks: Vec<Webhook>,
+    /// Services outside that show people what happens.
+    pub notify: Vec<Notify>,
     /// The wall around children.
     pub confine: ConfineConfig,
     /// Every bound.
@@ -278,7 +284,9 @@ impl Default for Config {
             log_format: LogFormat::Text,
             otel: Otel::default(),
             prune_after_days: 0,
+            public_url: String::new(),
             webhooks: Vec::new(),
+            notify: Vec::new(),
             confine: ConfineConfig::default(),
             limits: Limits::default(),
             warm: Warm::default(),
@@ -353,6 +361,12 @@ impl Config {
             mcp_idle: Duration::from_secs(limits.mcp_idle_secs),
             ..plexus_transport::Limits::default()
         }
+    }
+
+    /// Returns where this server is reached from outside, if anywhere.
+    #[must_use]
+    pub fn public_url(&self) -> Option<String> {
+        Some(self.public_url.trim_end_matches('/').to_owned()).filter(|url| !url.is_empty())
     }
 
     /// Writes what is configured into the settings of the engine.
