@@ -244,6 +244,22 @@ namespace! {
 }
 
 namespace! {
+    /// Receivers outside that are told what happens: `notify.*`.
+    notify: Notify {
+        /// Lists the receivers and how each stands.
+        receivers() -> NotifyReceivers = Receivers;
+        /// Sends a test message to a receiver; an error says why it did not arrive.
+        test(NotifyTestParams) -> Done = Test;
+        /// Returns the key that a browser subscribes with.
+        push_key() -> PushKey = PushKey;
+        /// Adds or renews a browser's subscription.
+        push_subscribe(PushSubscribeParams) -> Done = PushSubscribe;
+        /// Ends a browser's subscription.
+        push_unsubscribe(PushUnsubscribeParams) -> Done = PushUnsubscribe;
+    }
+}
+
+namespace! {
     /// The hub's own methods: `plexus.*`.
     plexus: Plexus {
         /// Returns what a handle stands for.
@@ -295,6 +311,7 @@ mod tests {
             Arbor::TYPED,
             Identity::TYPED,
             Health::TYPED,
+            Notify::TYPED,
             Plexus::TYPED,
             Server::TYPED,
         ];

@@ -10,6 +10,7 @@ use agent_lines::journal::JournalWatcher;
 use plexus_core::{LatencyReading, SecretToken};
 use plexus_rules::{ExampleContext, RealPaths, RuleFile, RuleFileError};
 use plexus_store::{OutboxEntry, Prompts, Pruned, Store, StoreError, UnixMillis};
+use plexus_wire::HookMessage;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -145,10 +146,29 @@ impl Engine {
     }
 
     /// Writes an entry of the outbox as it is sent, the same at every attempt. It may hold a
-    /// one-time token: it is for its receiver alone.
+    /// one-time token: it is for its receiver alone. Answers go to `public_url`, or to where this
+    /// server listens.
     #[must_use]
-    pub fn hook_letter(&self, entry: &OutboxEntry) -> String {
-        self.approvals.hooks.letter(entry, self.address.get().as_deref())
+    pub fn hook_letter(&self, entry: &OutboxEntry, public_url: Option<&str>) -> String {
+        let own = self.address.get();
+        self.approvals.hooks.letter(entry, public_url.or(own.as_deref()))
+    }
+
+    /// The same before it is written; nothing where another version wrote what we cannot read.
+    #[must_use]
+    pub fn hook_message(
+        &self,
+        entry: &OutboxEntry,
+        public_url: Option<&str>,
+    ) -> Option<HookMessage> {
+        let own = self.address.get();
+        self.approvals.hooks.message(entry, public_url.or(own.as_deref()))
+    }
+
+    /// Returns where this server listens, once it does.
+    #[must_use]
+    pub fn url(&self) -> Option<String> {
+        self.address.get()
     }
 
     /// Says where this server listens; children on the MCP channel need it.

@@ -173,7 +173,8 @@ pub struct NamedSession {
 pub struct AnsweredOutside {
     /// The approval.
     pub approval_id: ApprovalId,
-    /// `webhook` or `device`.
+    /// What answered: `device`, or the kind of receiver: `webhook`, `ntfy`, `slack`, `telegram` or
+    /// `command`.
     pub via: String,
     /// Who was told, and answered: the name of the receiver or of the device.
     pub receiver: String,

@@ -28,7 +28,8 @@
 //!   risk, the files that it would change, what a dry run of its command changes, and what changed
 //!   since a session began.
 //! - [`arbor`], [`identity`], [`device`], [`health`], [`hub`], [`server`]: the other namespaces.
-//! - [`hook`]: what is told to somebody outside, and the answer that may come back.
+//! - [`hook`], [`notify`]: what is told to somebody outside, the answer that may come back, and the
+//!   receivers themselves.
 //! - [`method`]: every method with its parameters and its result.
 //! - [`params`], [`private_keys`]: reading parameters, the one place that refuses them.
 //! - [`schema`], [`document`]: JSON Schemas of one shape, and of all of them in one document.
@@ -62,6 +63,7 @@ pub mod images;
 pub mod json;
 pub mod mcp_servers;
 pub mod method;
+pub mod notify;
 pub mod params;
 pub mod preview;
 pub mod private_keys;
@@ -110,6 +112,7 @@ pub use images::{IMAGE_TYPES, MAX_IMAGE_BYTES, MAX_IMAGES, PromptImage, prompt_w
 pub use json::{Json, Object};
 pub use mcp_servers::{AgentMcpServer, MAX_MCP_NAME_BYTES, MAX_MCP_SERVERS, check_mcp_name};
 pub use method::Method;
+pub use notify::*;
 pub use preview::*;
 pub use proposal::*;
 pub use question::*;

@@ -176,6 +176,17 @@ namespace! {
 }
 
 namespace! {
+    /// Receivers outside that are told what happens.
+    notify {
+        Receivers = "receivers" (NoParams) -> NotifyReceivers;
+        Test = "test" (NotifyTestParams) -> Done;
+        PushKey = "push_key" (NoParams) -> PushKey;
+        PushSubscribe = "push_subscribe" (PushSubscribeParams) -> Done;
+        PushUnsubscribe = "push_unsubscribe" (PushUnsubscribeParams) -> Done;
+    }
+}
+
+namespace! {
     /// The hub's own methods.
     plexus {
         ResolveHandle = "resolve_handle" (ResolveParams) -> Resolved;
@@ -205,6 +216,7 @@ pub fn each(visitor: &mut impl Visitor) {
     arbor::each(visitor);
     identity::each(visitor);
     health::each(visitor);
+    notify::each(visitor);
     plexus::each(visitor);
     server::each(visitor);
 }

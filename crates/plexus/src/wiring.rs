@@ -49,7 +49,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::data_dir::{DataDir, DataDirProblem};
-use crate::hooks::{Receiver, Receivers, Sender};
+use crate::hooks::{NotifyMethods, Receiver, Receivers, Sender};
 use crate::instructions::INSTRUCTIONS;
 use crate::serve::relay::HttpRelay;
 use crate::serve::{pages, steward};
@@ -136,10 +136,18 @@ enum Part {
     Health,
     Identity,
     Server,
+    Notify,
 }
 
-const EVERYTHING: &[Part] =
-    &[Part::ClaudeCode, Part::Loopback, Part::Arbor, Part::Health, Part::Identity, Part::Server];
+const EVERYTHING: &[Part] = &[
+    Part::ClaudeCode,
+    Part::Loopback,
+    Part::Arbor,
+    Part::Health,
+    Part::Identity,
+    Part::Server,
+    Part::Notify,
+];
 
 impl PlexusBuilder {
     /// A Plexus with its data in `data_dir`, whose children are the `claude` of `PATH`, held by the
@@ -288,6 +296,12 @@ impl PlexusBuilder {
         self.with(Part::Server)
     }
 
+    /// Adds the methods about receivers outside.
+    #[must_use]
+    pub fn with_notify(self) -> Self {
+        self.with(Part::Notify)
+    }
+
     /// Adds an activation of your own, or a hub of several, beside those of Plexus. Its methods are
     /// at every door, and its handles resolve.
     #[must_use]
@@ -343,9 +357,10 @@ impl PlexusBuilder {
             let homes = Homes { own: homes.join(&name), user: user.clone() };
             drivers.with(name, Arc::new(Acp::new(profile, homes)))
         });
+        let reach = self.settings.reach.url.clone();
         let engine = Engine::new(Arc::clone(&store), self.settings, &drivers, &operator);
         engine.set_relay(Arc::new(HttpRelay));
-        let receivers = Receivers::new(Arc::clone(&engine), self.receivers);
+        let receivers = Receivers::new(Arc::clone(&engine), dir.path(), reach, self.receivers);
         let hub = Hub::new(HUB);
         let stop = CancellationToken::new();
         let parts = if self.parts.is_empty() { EVERYTHING } else { &self.parts };
@@ -358,6 +373,9 @@ impl PlexusBuilder {
                 Part::Identity => plexus_activations::register_identity(&engine, &hub)?,
                 Part::Server => {
                     hub.register(Arc::new(steward::Steward::new(&store, &engine, stop.clone())))?
+                }
+                Part::Notify => {
+                    hub.register(Arc::new(NotifyMethods::new(&store, receivers.clone())))?
                 }
             }
         }

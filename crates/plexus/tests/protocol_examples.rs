@@ -106,6 +106,11 @@ const STORY: &[&str] = &[
     "cone.poll",
     "cone.delete",
     "health.state",
+    "notify.test",
+    "notify.push_key",
+    "notify.push_subscribe",
+    "notify.push_unsubscribe",
+    "notify.receivers",
     "server.backup",
     "server.prune",
     "agents.budget_set",
@@ -133,8 +138,27 @@ const NEW_METHODS: &[&str] = &[
     "loopback.files",
     "loopback.preview",
     "loopback.rule_suggest",
+    "notify.push_key",
+    "notify.push_subscribe",
+    "notify.push_unsubscribe",
+    "notify.receivers",
+    "notify.test",
     "plexus.plugins",
 ];
+
+/// The receivers of the server. Nothing of the story is told to them.
+const RECEIVERS: &str = r#"
+[[notify]]
+name = "desk"
+to = "command"
+command = ["/bin/cat"]
+events = ["breach"]
+
+[[notify]]
+name = "browsers"
+to = "webpush"
+events = ["breach"]
+"#;
 
 /// Why most shapes have gained a field.
 const HAS_A_HANDLE: &str = "everything that is shown has a handle";
@@ -173,6 +197,7 @@ const ADDED: &[(&str, &str)] = &[
     ("plexus.health .activations.health", "each activation says how it is"),
     ("plexus.health .activations.identity", "each activation says how it is"),
     ("plexus.health .activations.loopback", "each activation says how it is"),
+    ("plexus.health .activations.notify", "each activation says how it is"),
     ("plexus.health .activations.server", "each activation says how it is"),
     ("server.prune .prompts", "prompts are pruned only when that is asked for"),
 ];
@@ -191,12 +216,15 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let config = folder.path().join("plexus.toml");
+        std::fs::write(&config, RECEIVERS).unwrap();
         let options = ServerOptions {
             plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
+            arguments: vec!["--config".into(), config.into()],
             ..ServerOptions::default()
         };
         let server = TestServer::with(options).await.unwrap();
-        let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("project")).unwrap();
         let names = Names::new("/home/me", folder.path().to_str().unwrap());
         let identity = server.call("identity.parent", json!({"name": "stranger"})).await.unwrap();

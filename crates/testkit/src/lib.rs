@@ -14,6 +14,7 @@
 //! - [`netns`]: moves a whole test program into a network that has only loopback.
 //! - [`messages_api`]: a scripted stand-in for the Anthropic Messages API.
 //! - [`responses_api`]: a scripted stand-in for the OpenAI Responses API.
+//! - [`receivers`]: stand-ins for ntfy, Telegram, Slack and a push service.
 //! - [`permit_server`]: a minimal MCP server with one permission tool; [`mcp_tool`]: one with one
 //!   tool, on stdin and stdout.
 //! - [`picture`]: a picture that every agent can read.
@@ -41,6 +42,7 @@ pub mod real_acp;
 pub mod real_claude;
 pub mod real_cli;
 pub mod real_codex;
+pub mod receivers;
 pub mod responses_api;
 pub mod scripted;
 pub mod server;

@@ -210,7 +210,7 @@ fn handle(owner: &str, method: &str, id: &Value) -> Value {
 }
 
 /// Methods that take nobody's id, and what such a caller is told of them.
-const ABOUT_NOBODY: [&str; 27] = [
+const ABOUT_NOBODY: [&str; 32] = [
     "agents.create",
     "agents.kinds",
     "claudecode.create",
@@ -235,6 +235,11 @@ const ABOUT_NOBODY: [&str; 27] = [
     "plexus.plugins",
     "plexus.schema",
     "plexus.version",
+    "notify.push_key",
+    "notify.push_subscribe",
+    "notify.push_unsubscribe",
+    "notify.receivers",
+    "notify.test",
     "server.prune",
     "server.backup",
     "server.stop",

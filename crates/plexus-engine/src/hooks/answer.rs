@@ -32,6 +32,42 @@ impl HookAnswers {
         Self { approvals, refusals }
     }
 
+    /// Returns the one-time token of a short form that a receiver sent back. The short form is for
+    /// services whose buttons carry few bytes.
+    ///
+    /// # Errors
+    /// `unauthorized` when we did not write it for this receiver, which the audit notes.
+    pub async fn whole_token(&self, receiver: &str, short: &str) -> Result<SecretToken, CallError> {
+        let (store, hooks) = (&self.approvals.store, &self.approvals.hooks);
+        let found = match token::read_short(short) {
+            None => None,
+            Some(claim) => match store.approval(claim.approval).await {
+                Ok(record) => hooks.key.lengthen(&claim, receiver, &record.input_digest),
+                Err(StoreError::NotFound { .. }) => None,
+                Err(error) => return Err(error.into()),
+            },
+        };
+        match found {
+            Some(token) => Ok(token),
+            None => {
+                let error = CallError::unauthorized(
+                    "accept this button: it is none of ours, or its approval is gone",
+                );
+                self.refused(receiver, &error).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Notes in the audit that somebody tried to decide through a receiver and may not.
+    pub async fn refused(&self, receiver: &str, error: &CallError) {
+        let refused = RefusedAttempt {
+            door: Some(format!("receiver {receiver}")),
+            ..RefusedAttempt::new(error.kind(), error.message.as_str())
+        };
+        self.refusals.note(None, refused).await;
+    }
+
     async fn decide(&self, answer: HookAnswer) -> Result<HookAnswered, CallError> {
         let unknown = || {
             CallError::unauthorized(
@@ -47,7 +83,8 @@ impl HookAnswers {
             Err(error) => return Err(error.into()),
         };
         // A receiver that was taken out of the configuration answers nothing any more.
-        if !hooks.key.proves(&claim, &record.input_digest) || !hooks.may_answer(&claim.receiver) {
+        let via = hooks.answers_via(&claim.receiver).ok_or_else(unknown)?;
+        if !hooks.key.proves(&claim, &record.input_digest) {
             return Err(unknown());
         }
         if claim.expires_at <= UnixMillis::now() {
@@ -77,7 +114,7 @@ impl HookAnswers {
             session: Some(record.session),
             body: JsonText::of(&AnsweredOutside {
                 approval_id: record.id,
-                via: "webhook".to_owned(),
+                via: via.to_owned(),
                 receiver: claim.receiver,
                 approved: answer.approve,
                 input_digest: record.input_digest.clone(),

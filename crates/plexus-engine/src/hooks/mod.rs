@@ -21,12 +21,13 @@ use plexus_store::{
 };
 use plexus_wire::{
     AskedApproval, BareSession, ChatEnded, EndedSession, HookBody, HookEvent, HookMessage,
-    HookRespond,
+    HookRespond, RiskLevel,
 };
 use uuid::Uuid;
 
 pub use answer::HookAnswers;
 use token::AnswerKey;
+pub use token::shorten;
 
 use crate::approvals::shown::{ApprovalViews, Effect, as_decision, working_dir};
 
@@ -49,6 +50,28 @@ pub struct HookReceiver {
     pub events: Vec<HookEvent>,
     /// Whether it may decide. If so, each message about a pending approval has a one-time token.
     pub answers: bool,
+    /// The lowest risk of a permission request that it is told of; a request whose risk is not
+    /// known is told.
+    pub from_risk: Option<RiskLevel>,
+    /// What it is, for the audit: `webhook`, `telegram`, …
+    pub via: &'static str,
+}
+
+impl HookReceiver {
+    /// Whether it wants to hear of this event.
+    fn wants(&self, event: HookEvent) -> bool {
+        self.events.is_empty() || self.events.contains(&event)
+    }
+
+    /// Whether what happened is grave enough for it.
+    fn is_concerned(&self, body: &HookBody) -> bool {
+        let HookBody::Asked { approval } = body else { return true };
+        let known = approval.risk.as_ref().and_then(|risk| risk.known());
+        match (self.from_risk, known) {
+            (Some(least), Some(risk)) => risk.level >= least,
+            (None, _) | (_, None) => true,
+        }
+    }
 }
 
 /// Everybody outside who is told.
@@ -108,10 +131,7 @@ impl Hooks {
         id_for: impl Fn(&HookReceiver) -> Uuid,
     ) -> Result<Vec<OutboxEntry>, StoreError> {
         let receivers = self.receivers();
-        let mut wanting = receivers
-            .iter()
-            .filter(|it| it.events.is_empty() || it.events.contains(&event))
-            .peekable();
+        let mut wanting = receivers.iter().filter(|it| it.wants(event)).peekable();
         if wanting.peek().is_none() {
             return Ok(Vec::new());
         }
@@ -133,7 +153,7 @@ impl Hooks {
                 last_error: None,
             })
         };
-        wanting.map(entry).collect()
+        wanting.filter(|it| it.is_concerned(&body)).map(entry).collect()
     }
 
     /// Tells of a request that somebody has to decide.
@@ -246,9 +266,14 @@ impl Hooks {
     /// Every attempt gives the same text.
     pub(crate) fn letter(&self, entry: &OutboxEntry, url: Option<&str>) -> String {
         // A message that cannot be read has no room for a token either, and is sent unchanged.
-        let Ok(mut message) = entry.body.read::<HookMessage>() else {
-            return entry.body.as_str().to_owned();
-        };
+        self.message(entry, url)
+            .and_then(|message| serde_json::to_string(&message).ok())
+            .unwrap_or_else(|| entry.body.as_str().to_owned())
+    }
+
+    /// The same before it is written; nothing where another version wrote what we cannot read.
+    pub(crate) fn message(&self, entry: &OutboxEntry, url: Option<&str>) -> Option<HookMessage> {
+        let mut message = entry.body.read::<HookMessage>().ok()?;
         if let (HookBody::Asked { approval }, Some(respond)) =
             (&message.body, message.respond.as_mut())
         {
@@ -256,14 +281,17 @@ impl Hooks {
             let digest = &approval.input_digest;
             let token = self.key.token(approval.id, expires_at, &entry.target, digest);
             respond.token = Some(token.expose().to_owned());
+            let url = url.map(|url| url.trim_end_matches('/'));
             respond.url = url.map(|url| format!("{url}/hooks/respond"));
         }
-        serde_json::to_string(&message).unwrap_or_else(|_| entry.body.as_str().to_owned())
+        Some(message)
     }
 
-    /// Says whether a receiver of this name may decide.
-    fn may_answer(&self, name: &str) -> bool {
-        self.receivers().iter().any(|receiver| receiver.answers && receiver.name == name)
+    /// Says what a receiver of this name is, if it may decide.
+    fn answers_via(&self, name: &str) -> Option<&'static str> {
+        let receivers = self.receivers();
+        let found = receivers.iter().find(|receiver| receiver.answers && receiver.name == name);
+        found.map(|receiver| receiver.via)
     }
 
     /// Whether anybody may decide.

@@ -5,6 +5,8 @@
 //! receiver and end, and a MAC over them and the digest of the input proves it. It works once
 //! because its approval is decided once, in the very transaction that uses it.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use plexus_core::auth::TOKEN_PREFIX;
 use plexus_core::{ApprovalId, SecretToken};
@@ -18,6 +20,9 @@ const KIND: &str = "hook_";
 /// The characters of an approval, a time and a MAC in hexadecimal.
 const HEX_CHARS: usize = 2 * (16 + 8 + 32);
 
+/// How much of the MAC a short form holds: 128 bits cannot be guessed.
+const SHORT_MAC_BYTES: usize = 16;
+
 /// What the key and the MAC are for, so that neither can be taken for another one.
 const PURPOSE: &[u8] = b"plexus: the one-time token of an approval, version 1";
 
@@ -30,6 +35,13 @@ pub(super) struct Presented {
     pub(super) expires_at: UnixMillis,
     pub(super) receiver: String,
     mac: [u8; 32],
+}
+
+/// A short form that was read; true only if [`AnswerKey::lengthen`] takes it.
+pub(super) struct Short {
+    pub(super) approval: ApprovalId,
+    expires_at: UnixMillis,
+    mac: [u8; SHORT_MAC_BYTES],
 }
 
 impl AnswerKey {
@@ -67,6 +79,19 @@ impl AnswerKey {
         mac.ct_eq(&presented.mac).into()
     }
 
+    /// Writes the token that a short form stands for, if we wrote that for this receiver and input
+    /// of this digest.
+    pub(super) fn lengthen(
+        &self,
+        short: &Short,
+        receiver: &str,
+        digest: &str,
+    ) -> Option<SecretToken> {
+        let mac = self.mac(short.approval, short.expires_at, receiver, digest);
+        let is_ours: bool = mac[..SHORT_MAC_BYTES].ct_eq(&short.mac).into();
+        is_ours.then(|| self.token(short.approval, short.expires_at, receiver, digest))
+    }
+
     fn mac(
         &self,
         approval: ApprovalId,
@@ -84,6 +109,36 @@ impl AnswerKey {
         mac.update(receiver.as_bytes());
         mac.finalize().into_bytes().into()
     }
+}
+
+/// Writes the short form of a token: approval, time and the first half of the MAC in base64url. The
+/// receiver's name is left out, because whoever takes the short form knows it. It has 54
+/// characters.
+#[must_use]
+pub fn shorten(token: &SecretToken) -> Option<String> {
+    let claim = read(token)?;
+    let bytes: Vec<u8> = claim
+        .approval
+        .as_uuid()
+        .as_bytes()
+        .iter()
+        .chain(&claim.expires_at.0.to_be_bytes())
+        .chain(&claim.mac[..SHORT_MAC_BYTES])
+        .copied()
+        .collect();
+    Some(URL_SAFE_NO_PAD.encode(bytes))
+}
+
+/// Reads a short form; nothing when it is none.
+pub(super) fn read_short(text: &str) -> Option<Short> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    let (id, rest) = bytes.split_first_chunk::<16>()?;
+    let (time, mac) = rest.split_first_chunk::<8>()?;
+    Some(Short {
+        approval: ApprovalId::from_uuid(uuid::Uuid::from_bytes(*id)),
+        expires_at: UnixMillis(i64::from_be_bytes(*time)),
+        mac: mac.try_into().ok()?,
+    })
 }
 
 /// Reads what a token says; nothing when it is no such token.
@@ -138,6 +193,29 @@ mod tests {
             other[at] = if other[at] == b'a' { b'b' } else { b'a' };
             let other = SecretToken::new(String::from_utf8(other).unwrap());
             assert!(!read(&other).is_some_and(|other| key.proves(&other, "digest")), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_short_form_gives_the_same_token_to_its_receiver_alone() {
+        let key = AnswerKey::of(&SecretToken::new("plx_operator"));
+        let token = key.token(ApprovalId::generate(), UnixMillis(1_700_000_000_000), "bot", "d");
+        let short = shorten(&token).unwrap();
+        assert_eq!(short.len(), 54);
+        let claim = read_short(&short).unwrap();
+        assert_eq!(key.lengthen(&claim, "bot", "d").unwrap().expose(), token.expose());
+        assert!(key.lengthen(&claim, "other", "d").is_none());
+        assert!(key.lengthen(&claim, "bot", "another digest").is_none());
+        let other = AnswerKey::of(&SecretToken::new("plx_other"));
+        assert!(other.lengthen(&claim, "bot", "d").is_none());
+        for at in [0, 20, 25, 33, 53] {
+            let mut changed = short.clone().into_bytes();
+            changed[at] = if changed[at] == b'A' { b'Q' } else { b'A' };
+            let changed = read_short(&String::from_utf8(changed).unwrap());
+            assert!(changed.is_none_or(|it| key.lengthen(&it, "bot", "d").is_none()), "{at}");
+        }
+        for text in ["", "AAAA", token.expose(), "é"] {
+            assert!(read_short(text).is_none(), "{text}");
         }
     }
 

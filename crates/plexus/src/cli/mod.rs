@@ -10,6 +10,7 @@
 //!   and done, and what changed.
 //! - [`approvals`], [`preview`], [`manage`]: what waits, what it would change, and the server
 //!   itself.
+//! - [`devices`], [`parents`], [`notify`]: phones, parents and receivers outside.
 //! - [`confine`]: runs any program inside a wall.
 //! - [`doctor`], [`demo`], [`manual`], [`complete`], [`hints`]: help to get going.
 //! - [`render`], [`screen`], [`sanitize`]: tool calls as a person reads them, colours and widths,
@@ -29,9 +30,10 @@ mod hints;
 mod logs;
 mod manage;
 mod manual;
+pub(crate) mod notify;
 mod parents;
 pub(crate) mod preview;
-mod render;
+pub(crate) mod render;
 pub(crate) mod run;
 pub mod sanitize;
 pub(crate) mod screen;
@@ -133,6 +135,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<u8> {
         Command::Parents(parents) => parents::parents(global, &parents).await,
         Command::Pair { name, json } => devices::pair(global, name, json.json).await,
         Command::Devices(arguments) => devices::devices(global, &arguments).await,
+        Command::Notify(notify) => notify::notify(global, &notify).await,
         Command::Token => manage::token(global),
         Command::Confine(confine) => confine::confine(confine).await,
         Command::Doctor(form) => doctor::doctor(global, form.json).await,

@@ -69,8 +69,8 @@ pub(crate) fn used(tool: &str, input: &Value, extent: Extent, screen: Screen) ->
     }
 }
 
-/// What a call is about, on one line.
-fn about_input(tool: &str, input: &Value) -> String {
+/// Says in one line, however long, what a call is about.
+pub(crate) fn about_input(tool: &str, input: &Value) -> String {
     match subject(tool).and_then(|field| input[field].as_str()) {
         Some(text) => sanitize::one_line(text).into_owned(),
         None => sanitize::one_line(&compact(input)).into_owned(),

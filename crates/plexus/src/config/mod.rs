@@ -26,6 +26,7 @@ use plexus_store::Durability;
 use plexus_wire::{ChannelChoice, Confine};
 use serde::{Deserialize, Serialize};
 
+pub use crate::hooks::notify::Notify;
 pub use crate::hooks::receiver::Webhook;
 pub use acp::AcpAgent;
 pub use codex::{CodexConfig, ModelPrice};
@@ -47,8 +48,8 @@ pub struct Config {
     pub allow_non_loopback: bool,
     /// More names under which this server may be reached, each `host` or `host:port`.
     pub allowed_hosts: Vec<String>,
-    /// The address by which people elsewhere reach this server, for links: `https://box.example`.
-    /// Empty for where it listens.
+    /// The address by which people elsewhere reach this server, for links and buttons in messages:
+    /// `https://box.example`. Empty for where it listens.
     pub public_url: String,
     /// The encrypted listener, for other machines.
     pub tls: TlsConfig,
@@ -81,8 +82,10 @@ pub struct Config {
     pub otel: Otel,
     /// Records that ended more than this many days ago are pruned, once a day; 0 keeps everything.
     pub prune_after_days: u64,
-    /// Receivers outside that are told what happens.
+    /// Programs outside that are told what happens.
     pub webhooks: Vec<Webhook>,
+    /// Services outside that show people what happens.
+    pub notify: Vec<Notify>,
     /// The wall around children.
     pub confine: ConfineConfig,
     /// Every bound.
@@ -288,6 +291,7 @@ impl Default for Config {
             otel: Otel::default(),
             prune_after_days: 0,
             webhooks: Vec::new(),
+            notify: Vec::new(),
             confine: ConfineConfig::default(),
             limits: Limits::default(),
             warm: Warm::default(),

@@ -2,68 +2,67 @@
 //! dead one delays no other.
 //!
 //! The transaction that stores a fact also puts its entry into the outbox. The entry leaves when
-//! its receiver has answered 2xx, or when it is too old. After a crash in between, the entry is
-//! sent again with the same id: delivery is at least once. In reading order: [`receiver`] is who is
-//! told, `post` one attempt, [`sign`] the signature, [`stats`] what `/metrics` shows; this file is
-//! the loop.
+//! its receiver has taken it, or when it is too old. After a crash in between, the entry is sent
+//! again with the same id: delivery is at least once. In reading order: [`receiver`] is who is
+//! told, with [`notify`] and [`quiet`] for services that show messages to people; [`message`] is
+//! what they show; `kinds` has one file for each service, which use `http` and `secret`; `listen`
+//! takes presses of buttons; `line` is what goes to one receiver; [`stats`] what `/metrics` and
+//! `plexus doctor` show; `activation` has the methods; this file is who is told now.
 
-mod post;
+mod activation;
+mod http;
+mod kinds;
+mod line;
+mod listen;
+pub mod message;
+pub mod notify;
+pub mod quiet;
 pub mod receiver;
-mod sign;
+mod secret;
 mod stats;
 
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
+use plexus_core::CallError;
 use plexus_engine::Engine;
-use plexus_store::{
-    AuditLine, Change, JsonText, MarkOutbox, OutboxEntry, Priority, Sending, Store, StoreError,
-    Topic, UnixMillis,
-};
-use plexus_wire::GivenUp;
+use plexus_store::{Priority, Store, StoreError, UnixMillis};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub(crate) use post::connect;
-use post::{Attempt, post};
+pub(crate) use activation::NotifyMethods;
+pub(crate) use http::connect;
+use kinds::webpush::PushBox;
+use kinds::{Attempt, To};
+use line::{BATCH, Line, give_up};
+use listen::Listening;
+use message::Message;
 pub use receiver::Receiver;
 pub(crate) use stats::HookStats;
-
-/// Entries that are read at once. They are sent one after the other, so this bounds memory, not
-/// speed.
-const BATCH: usize = 16;
-
-/// How long a receiver rests after its first failure; twice as long after each further one.
-const FIRST_RETRY: Duration = Duration::from_secs(1);
-
-/// The longest rest between two attempts: a receiver that comes back is noticed within this time.
-const LONGEST_RETRY: Duration = Duration::from_secs(300);
-
-/// How much longer than the receiver's timeout this server holds a message, where servers share a
-/// store. If the server dies meanwhile, another one sends the message after that time.
-const BEGUN_FOR: Duration = Duration::from_secs(30);
-
-/// How long to wait when the store cannot be asked.
-const STORE_RETRY: Duration = Duration::from_secs(1);
-
-/// The longest sleep between two looks: a clock that was set is noticed within this time.
-const MAX_SLEEP: Duration = Duration::from_secs(60);
-
-/// How much is kept of why an attempt failed.
-const MAX_ERROR_CHARS: usize = 200;
 
 /// Who is told. They can be changed while a server runs. Cheap to clone.
 #[derive(Clone)]
 pub struct Receivers {
     engine: Arc<Engine>,
     stats: Arc<HookStats>,
+    push: Arc<PushBox>,
+    /// Where this server is reached from outside.
+    public_url: Option<Arc<str>>,
     now: watch::Sender<Arc<[Receiver]>>,
 }
 
 impl Receivers {
-    pub(crate) fn new(engine: Arc<Engine>, receivers: Vec<Receiver>) -> Self {
-        let new = Self { engine, stats: Arc::default(), now: watch::Sender::default() };
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        data_dir: &Path,
+        public_url: Option<String>,
+        receivers: Vec<Receiver>,
+    ) -> Self {
+        let push = Arc::new(PushBox::new(data_dir));
+        let public_url = public_url.map(Into::into);
+        let new =
+            Self { engine, stats: Arc::default(), push, public_url, now: watch::Sender::default() };
         new.set(receivers);
         new
     }
@@ -78,6 +77,43 @@ impl Receivers {
 
     pub(crate) fn stats(&self) -> Arc<HookStats> {
         Arc::clone(&self.stats)
+    }
+
+    fn all(&self) -> Arc<[Receiver]> {
+        Arc::clone(&self.now.borrow())
+    }
+
+    fn public_url(&self) -> Option<&str> {
+        self.public_url.as_deref()
+    }
+
+    /// Sends a test message to a receiver, and says why it did not arrive.
+    async fn test(&self, name: &str) -> Result<(), CallError> {
+        let receivers = self.all();
+        let receiver = receivers.iter().find(|it| it.name == name).ok_or_else(|| {
+            let known: Vec<&str> = receivers.iter().map(|it| it.name.as_str()).collect();
+            CallError::not_found(format_args!("test {name:?}: no receiver has this name"))
+                .with_field("name")
+                .with_hint(format_args!("known are: {}", known.join(", ")))
+        })?;
+        if let To::Webhook(_) = receiver.to {
+            return Err(CallError::invalid(
+                "test a webhook: it is told events, and a test is none",
+            )
+            .with_hint("let a chat end and look at notify.receivers"));
+        }
+        let message = Message::test(name, self.public_url());
+        match receiver.to.send(&message, receiver.timeout, &self.push).await {
+            Attempt::Delivered => {
+                self.stats.delivered(name);
+                Ok(())
+            }
+            Attempt::Refused(why) | Attempt::Unreachable(why) => {
+                tracing::warn!(receiver = name, why, "a test message could not be sent");
+                self.stats.failed(name, &why);
+                Err(CallError::unavailable(format_args!("send a test to {name}: {why}")))
+            }
+        }
     }
 }
 
@@ -97,13 +133,8 @@ impl Sender {
             self.drop_what_nobody_gets(&receivers).await;
             let (tasks, stop) = (TaskTracker::new(), shutdown.child_token());
             for receiver in receivers.iter().cloned() {
-                let line = Line {
-                    store: Arc::clone(&self.store),
-                    engine: Arc::clone(&self.receivers.engine),
-                    stats: self.receivers.stats(),
-                    receiver,
-                    failures: 0,
-                };
+                self.listen(&receiver, &tasks, &stop);
+                let line = Line::new(Arc::clone(&self.store), self.receivers.clone(), receiver);
                 tasks.spawn(line.run(stop.clone()));
             }
             tasks.close();
@@ -117,6 +148,29 @@ impl Sender {
             if shutdown.is_cancelled() {
                 return;
             }
+        }
+    }
+
+    /// Takes presses of a receiver's buttons, where they come through its own connection.
+    fn listen(&self, receiver: &Receiver, tasks: &TaskTracker, stop: &CancellationToken) {
+        if !receiver.answers {
+            return;
+        }
+        let listening = Listening {
+            receiver: receiver.name.clone(),
+            answers: self.receivers.engine.hook_answers(),
+            stats: self.receivers.stats(),
+            timeout: receiver.timeout,
+        };
+        let stop = stop.clone();
+        match receiver.to.clone() {
+            To::Telegram(to) => {
+                tasks.spawn(async move { to.listen(listening, stop).await });
+            }
+            To::Slack(to) => {
+                tasks.spawn(async move { to.listen(listening, stop).await });
+            }
+            To::Webhook(_) | To::Ntfy(_) | To::Webpush(_) | To::Desktop | To::Command(_) => {}
         }
     }
 
@@ -148,171 +202,5 @@ impl Sender {
         if let Err(error) = given_up.await {
             tracing::warn!(%error, "could not look for messages to receivers that are gone");
         }
-    }
-}
-
-/// What goes to one receiver.
-struct Line {
-    store: Arc<dyn Store>,
-    engine: Arc<Engine>,
-    stats: Arc<HookStats>,
-    receiver: Receiver,
-    /// How often in a row it could not be reached.
-    failures: u32,
-}
-
-impl Line {
-    async fn run(mut self, shutdown: CancellationToken) {
-        let mut wake = self.store.watch(Topic::Outbox);
-        loop {
-            wake.seen();
-            let look = tokio::select! {
-                look = self.look() => look,
-                () = shutdown.cancelled() => return,
-            };
-            let (sleep, resting) = match look {
-                Ok(Look::Next(next)) => {
-                    let until = next.map_or(MAX_SLEEP, |next| next.after(UnixMillis::now()));
-                    (until.clamp(Duration::from_millis(1), MAX_SLEEP), false)
-                }
-                Ok(Look::Rest(rest)) => (rest, true),
-                Err(error) => {
-                    tracing::warn!(receiver = self.receiver.name, %error, "the outbox could not \
-                        be used; trying again");
-                    (STORE_RETRY, true)
-                }
-            };
-            tokio::select! {
-                () = tokio::time::sleep(sleep) => {}
-                // New messages do not shorten the rest of a receiver that could not be reached.
-                _ = wake.changed(), if !resting => {}
-                () = shutdown.cancelled() => return,
-            }
-        }
-    }
-
-    /// Sends what is due. A message that is refused does not delay those after it; a receiver that
-    /// cannot be reached is left alone.
-    async fn look(&mut self) -> Result<Look, StoreError> {
-        loop {
-            let due = self.store.outbox_due(&self.receiver.name, UnixMillis::now(), BATCH).await?;
-            if due.entries.is_empty() {
-                return Ok(Look::Next(due.next));
-            }
-            for entry in &due.entries {
-                if !self.begin(entry).await? {
-                    continue;
-                }
-                let letter = self.engine.hook_letter(entry);
-                let attempt = post(&self.receiver, entry, letter).await;
-                let unreachable = matches!(attempt, Attempt::Unreachable(_));
-                self.note(entry, attempt).await?;
-                if unreachable {
-                    self.failures = self.failures.saturating_add(1);
-                    return Ok(Look::Rest(backoff(self.failures)));
-                }
-                self.failures = 0;
-            }
-        }
-    }
-
-    /// Claims the message for this server. Where others share the store, one of them may have been
-    /// quicker.
-    async fn begin(&self, entry: &OutboxEntry) -> Result<bool, StoreError> {
-        if self.store.lease().is_none() {
-            return Ok(true);
-        }
-        let until = UnixMillis::now().plus(self.receiver.timeout + BEGUN_FOR);
-        let begun = mark(entry, Sending::Begun { due_at: entry.due_at, until });
-        match self.store.commit(begun, Priority::Normal).await {
-            Ok(_) => Ok(true),
-            Err(StoreError::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Stores the outcome of an attempt, and then counts it: a reader of the count finds the
-    /// outcome in the store.
-    async fn note(&self, entry: &OutboxEntry, attempt: Attempt) -> Result<(), StoreError> {
-        let name = &self.receiver.name;
-        match attempt {
-            Attempt::Delivered => {
-                self.commit(mark(entry, Sending::Sent)).await?;
-                self.stats.delivered(name);
-            }
-            Attempt::Refused(why) | Attempt::Unreachable(why) => {
-                let why: String = why.chars().take(MAX_ERROR_CHARS).collect();
-                let now = UnixMillis::now();
-                if now.after(entry.created_at) >= self.receiver.give_up_after {
-                    tracing::error!(receiver = name, id = %entry.id, kind = entry.kind, why, "a message was given up");
-                    self.commit(give_up(entry, &why)?).await?;
-                    self.stats.given_up(name);
-                } else {
-                    tracing::warn!(receiver = name, id = %entry.id, kind = entry.kind, why, "a \
-                        message could not be sent; trying again");
-                    let retry_at = now.plus(backoff(entry.attempts.saturating_add(1)));
-                    self.commit(mark(entry, Sending::Failed { retry_at, error: why })).await?;
-                }
-                self.stats.failed(name);
-            }
-        }
-        Ok(())
-    }
-
-    async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
-        match self.store.commit(changes, Priority::Normal).await {
-            // Somebody else has marked it; nothing is lost by that.
-            Ok(_) | Err(StoreError::NotFound { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// What a look at the outbox says about the next one.
-enum Look {
-    /// When something is due, if anything is.
-    Next(Option<UnixMillis>),
-    /// The receiver could not be reached: not before this time.
-    Rest(Duration),
-}
-
-fn mark(entry: &OutboxEntry, result: Sending) -> Vec<Change> {
-    vec![Change::MarkOutbox(MarkOutbox { id: entry.id, result })]
-}
-
-/// A message that will never arrive: it goes, and the audit says so.
-fn give_up(entry: &OutboxEntry, why: &str) -> Result<Vec<Change>, StoreError> {
-    let given_up = GivenUp {
-        id: entry.id,
-        event: entry.kind.clone(),
-        receiver: entry.target.clone(),
-        attempts: entry.attempts.saturating_add(1),
-        why: why.to_owned(),
-    };
-    let line = AuditLine {
-        at: UnixMillis::now(),
-        kind: "webhook.given_up".into(),
-        session: None,
-        body: JsonText::of(&given_up)?,
-    };
-    let mut changes = mark(entry, Sending::GivenUp);
-    changes.push(Change::AppendAudit(line));
-    Ok(changes)
-}
-
-/// How long to wait after the n-th failure.
-fn backoff(failures: u32) -> Duration {
-    let doublings = failures.saturating_sub(1).min(16);
-    FIRST_RETRY.saturating_mul(1 << doublings).min(LONGEST_RETRY)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rests_double_up_to_the_longest() {
-        let secs: Vec<u64> = [0, 1, 2, 3, 9, 10, 40, u32::MAX].map(|n| backoff(n).as_secs()).into();
-        assert_eq!(secs, [1, 1, 2, 4, 256, 300, 300, 300]);
     }
 }

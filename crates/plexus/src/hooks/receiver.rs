@@ -1,22 +1,24 @@
-//! Who is told: a `[[webhooks]]` entry of the configuration, checked, with its secret read.
+//! Who is told: an entry of `[[webhooks]]` or `[[notify]]`, checked, with its secrets read.
 
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_core::SecretToken;
 use plexus_engine::hooks::HookReceiver;
-use plexus_wire::HookEvent;
-use rustls::ClientConfig;
+use plexus_wire::{HookEvent, RiskLevel};
 use serde::{Deserialize, Serialize};
-use url::Url;
+
+use super::http::Address;
+use super::kinds::{self, To};
+use super::message::Detail;
+use super::notify::{self, Notify};
+use super::quiet::Quiet;
+use super::secret;
 
 /// The most receivers: each has a task and a connection.
 const MAX_RECEIVERS: usize = 32;
 
-/// The shortest secret that is taken; a shorter one can be guessed.
+/// The shortest secret of a webhook that is taken; a shorter one can be guessed.
 const MIN_SECRET_BYTES: usize = 16;
 
 /// The longest a receiver may be given to answer.
@@ -54,11 +56,11 @@ pub struct Webhook {
     pub give_up_after_secs: u64,
 }
 
-fn default_timeout_secs() -> u64 {
+pub(super) fn default_timeout_secs() -> u64 {
     10
 }
 
-fn default_give_up_after_secs() -> u64 {
+pub(super) fn default_give_up_after_secs() -> u64 {
     24 * 3_600
 }
 
@@ -67,31 +69,37 @@ fn default_give_up_after_secs() -> u64 {
 pub struct Receiver {
     /// Its name.
     pub name: String,
-    /// Where messages go.
-    pub url: Url,
-    /// How it is spoken to over TLS; nothing for `http://…`.
-    pub tls: Option<Arc<ClientConfig>>,
-    /// What they are signed with.
-    pub secret: SecretToken,
+    /// What it is and where it is reached.
+    pub(crate) to: To,
     /// The events that it is told; none named means all.
     pub events: Vec<HookEvent>,
     /// Whether it may decide.
     pub answers: bool,
+    /// The lowest risk of a request that it is told of.
+    pub from_risk: Option<RiskLevel>,
+    /// When it is left alone.
+    pub(crate) quiet: Option<Quiet>,
+    /// How long after a message the next one waits for others, to go with them as one.
+    pub(crate) burst: Duration,
+    /// How much of an input it may be told.
+    pub detail: Detail,
     /// How long it may take to answer.
     pub timeout: Duration,
     /// When a message is given up.
     pub give_up_after: Duration,
 }
 
-/// Why a `[[webhooks]]` entry was not taken.
+/// Why an entry was not taken.
 #[derive(Debug, thiserror::Error)]
-pub enum WebhookError {
+pub enum ReceiverError {
     /// There are too many.
-    #[error("take {0} webhooks: at most {MAX_RECEIVERS}")]
+    #[error("take {0} webhooks and notify entries: at most {MAX_RECEIVERS}")]
     TooMany(usize),
     /// An entry is wrong.
-    #[error("take the webhook {name:?}: {problem}")]
+    #[error("take the {kind} {name:?}: {problem}")]
     Entry {
+        /// The table that it stands in.
+        kind: &'static str,
         /// Which.
         name: String,
         /// What is wrong with it.
@@ -103,7 +111,13 @@ impl Receiver {
     /// Returns what the engine needs to know of it.
     #[must_use]
     pub fn wants(&self) -> HookReceiver {
-        HookReceiver { name: self.name.clone(), events: self.events.clone(), answers: self.answers }
+        HookReceiver {
+            name: self.name.clone(),
+            events: self.events.clone(),
+            answers: self.answers,
+            from_risk: self.from_risk,
+            via: self.to.word(),
+        }
     }
 }
 
@@ -113,45 +127,43 @@ impl Receiver {
 /// With the first entry that is wrong, and what is wrong with it.
 pub fn receivers(
     webhooks: &[Webhook],
+    notify: &[Notify],
     env: &[(OsString, OsString)],
-) -> Result<Vec<Receiver>, WebhookError> {
-    if webhooks.len() > MAX_RECEIVERS {
-        return Err(WebhookError::TooMany(webhooks.len()));
+) -> Result<Vec<Receiver>, ReceiverError> {
+    let count = webhooks.len() + notify.len();
+    if count > MAX_RECEIVERS {
+        return Err(ReceiverError::TooMany(count));
     }
-    let mut receivers: Vec<Receiver> = Vec::with_capacity(webhooks.len());
-    for webhook in webhooks {
-        let wrong = |problem: String| WebhookError::Entry { name: webhook.name.clone(), problem };
-        if receivers.iter().any(|known| known.name == webhook.name) {
+    let mut receivers: Vec<Receiver> = Vec::with_capacity(count);
+    let webhooks = webhooks.iter().map(|it| ("webhook", &it.name, of_webhook(it, env)));
+    let notify = notify.iter().map(|it| ("notify entry", &it.name, notify::receiver(it, env)));
+    for (kind, name, read) in webhooks.chain(notify) {
+        let wrong = |problem: String| ReceiverError::Entry { kind, name: name.clone(), problem };
+        if receivers.iter().any(|known| known.name == *name) {
             return Err(wrong("another one has this name".into()));
         }
-        receivers.push(receiver(webhook, env).map_err(wrong)?);
+        receivers.push(read.map_err(wrong)?);
     }
     Ok(receivers)
 }
 
-fn receiver(webhook: &Webhook, env: &[(OsString, OsString)]) -> Result<Receiver, String> {
+/// Checks what every entry has.
+pub(super) fn check(name: &str, timeout_secs: u64) -> Result<(), String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    if webhook.name.is_empty() || webhook.name.len() > 64 || !webhook.name.chars().all(plain) {
+    if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
         return Err("a name has 1 to 64 letters, digits, '-' and '_'".into());
     }
-    let url: Url = webhook.url.parse().map_err(|error| format!("its url is none: {error}"))?;
-    let tls = match (url.scheme(), &webhook.ca_file) {
-        ("https", ca_file) => {
-            let trusted = plexus_tls::trust(ca_file.as_deref(), "ca_file")
-                .map_err(|error| error.to_string())?;
-            Some(Arc::new(trusted))
-        }
-        ("http", None) => None,
-        ("http", Some(_)) => return Err("its ca_file is of use only with https://".into()),
-        _ => return Err("its url must begin with https:// or http://".into()),
-    };
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err("its url holds a name or password; the signature says who sends".into());
-    }
-    if webhook.timeout_secs == 0 || webhook.timeout_secs > MAX_TIMEOUT_SECS {
+    if timeout_secs == 0 || timeout_secs > MAX_TIMEOUT_SECS {
         return Err(format!("timeout_secs is 1 to {MAX_TIMEOUT_SECS}"));
     }
-    let secret = secret(webhook, env)?;
+    Ok(())
+}
+
+fn of_webhook(webhook: &Webhook, env: &[(OsString, OsString)]) -> Result<Receiver, String> {
+    check(&webhook.name, webhook.timeout_secs)?;
+    let at = Address::new(&webhook.url, webhook.ca_file.as_deref())?;
+    let secret =
+        secret::read("secret", webhook.secret_file.as_deref(), webhook.secret_env.as_deref(), env)?;
     if secret.expose().len() < MIN_SECRET_BYTES {
         return Err(format!(
             "its secret has less than {MIN_SECRET_BYTES} bytes; `openssl rand -hex 32` makes one"
@@ -159,46 +171,23 @@ fn receiver(webhook: &Webhook, env: &[(OsString, OsString)]) -> Result<Receiver,
     }
     Ok(Receiver {
         name: webhook.name.clone(),
-        url,
-        tls,
-        secret,
+        to: To::Webhook(kinds::webhook::Webhook { at, secret }),
         events: webhook.events.clone(),
         answers: webhook.answers,
+        from_risk: None,
+        quiet: None,
+        burst: Duration::ZERO,
+        // A program reads it.
+        detail: Detail::Full,
         timeout: Duration::from_secs(webhook.timeout_secs),
         give_up_after: Duration::from_secs(webhook.give_up_after_secs),
     })
 }
 
-fn secret(webhook: &Webhook, env: &[(OsString, OsString)]) -> Result<SecretToken, String> {
-    match (&webhook.secret_file, &webhook.secret_env) {
-        (Some(path), None) => {
-            let read = |error: std::io::Error| format!("read {}: {error}", path.display());
-            let mode = std::fs::metadata(path).map_err(read)?.permissions().mode() & 0o777;
-            if mode & 0o077 != 0 {
-                return Err(format!(
-                    "{} can be read by others (mode {mode:o}); chmod 600 it",
-                    path.display()
-                ));
-            }
-            Ok(SecretToken::new(
-                std::fs::read_to_string(path).map_err(read)?.trim_end_matches(['\r', '\n']),
-            ))
-        }
-        (None, Some(name)) => {
-            let value = env
-                .iter()
-                .find(|(variable, _)| *variable == **name)
-                .and_then(|(_, value)| value.to_str());
-            value
-                .map(SecretToken::new)
-                .ok_or_else(|| format!("the variable {name} is not set, or is no text"))
-        }
-        (None, None) | (Some(_), Some(_)) => Err("name either secret_file or secret_env".into()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn webhook(change: impl FnOnce(&mut Webhook)) -> Webhook {
@@ -216,7 +205,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_an_entry_is_said() {
         assert_eq!(
-            receivers(&[webhook(|_| {})], &env()).unwrap()[0].timeout,
+            receivers(&[webhook(|_| {})], &[], &env()).unwrap()[0].timeout,
             Duration::from_secs(10)
         );
         let folder = tempfile::tempdir().unwrap();
@@ -246,12 +235,16 @@ mod tests {
             (file(&open), "chmod 600"),
             (file(&folder.path().join("none")), "none"),
         ] {
-            let error = receivers(&[entry], &env()).unwrap_err().to_string();
+            let error = receivers(&[entry], &[], &env()).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o600)).unwrap();
-        assert_eq!(receivers(&[file(&open)], &[]).unwrap()[0].secret.expose(), "0123456789abcdef");
-        let twice = receivers(&[webhook(|_| {}), webhook(|_| {})], &env()).unwrap_err().to_string();
+        let To::Webhook(read) = &receivers(&[file(&open)], &[], &[]).unwrap()[0].to else {
+            panic!()
+        };
+        assert_eq!(read.secret.expose(), "0123456789abcdef");
+        let twice =
+            receivers(&[webhook(|_| {}), webhook(|_| {})], &[], &env()).unwrap_err().to_string();
         assert!(twice.contains("another one"), "{twice}");
     }
 

@@ -1,16 +1,26 @@
-//! What was sent since the server started, for each receiver. What waits is in the store.
+//! What was sent since the server started, for each receiver, and why it last failed. What waits is
+//! in the store.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
+use plexus_store::UnixMillis;
+use plexus_wire::NotifyFailure;
+
 use super::receiver::Receiver;
 
 /// Counts of one receiver.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) delivered: u64,
     pub(crate) failed: u64,
     pub(crate) given_up: u64,
+    /// When it last took a message.
+    pub(crate) delivered_at: Option<UnixMillis>,
+    /// Why it last did not.
+    pub(crate) last_failure: Option<NotifyFailure>,
+    /// Why its buttons cannot be heard now.
+    pub(crate) deaf: Option<NotifyFailure>,
 }
 
 /// Counts of all receivers.
@@ -28,15 +38,35 @@ impl HookStats {
     }
 
     pub(super) fn delivered(&self, name: &str) {
-        self.count(name, |counted| counted.delivered += 1);
+        self.count(name, |counted| {
+            counted.delivered += 1;
+            counted.delivered_at = Some(UnixMillis::now());
+        });
     }
 
-    pub(super) fn failed(&self, name: &str) {
-        self.count(name, |counted| counted.failed += 1);
+    pub(super) fn failed(&self, name: &str, why: &str) {
+        self.count(name, |counted| {
+            counted.failed += 1;
+            counted.last_failure = Some(failure(why));
+        });
     }
 
     pub(super) fn given_up(&self, name: &str) {
         self.count(name, |counted| counted.given_up += 1);
+    }
+
+    /// Notes that the buttons of a receiver cannot be heard. Says whether that is news.
+    pub(super) fn deaf(&self, name: &str, why: &str) -> bool {
+        self.count(name, |counted| {
+            let known = counted.deaf.replace(failure(why));
+            known.is_none_or(|known| known.why != why)
+        })
+        .unwrap_or_default()
+    }
+
+    /// Notes that they can. Says whether that is news.
+    pub(super) fn hears(&self, name: &str) -> bool {
+        self.count(name, |counted| counted.deaf.take().is_some()).unwrap_or_default()
     }
 
     /// Returns all counts, by name.
@@ -44,9 +74,12 @@ impl HookStats {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn count(&self, name: &str, change: impl FnOnce(&mut Counted)) {
-        if let Some(counted) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get_mut(name) {
-            change(counted);
-        }
+    fn count<T>(&self, name: &str, change: impl FnOnce(&mut Counted) -> T) -> Option<T> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.get_mut(name).map(change)
     }
+}
+
+fn failure(why: &str) -> NotifyFailure {
+    NotifyFailure { at: UnixMillis::now().into(), why: why.to_owned() }
 }

@@ -200,7 +200,7 @@ async fn webhooks(pages: &Pages, text: &mut Text) -> Result<(), StoreError> {
             labels.iter().map(String::as_str).zip(counted.keys().map(|name| value(name))).collect();
         text.family(name, kind, help, &samples);
     };
-    let count = |name: &str| counted.get(name).copied().unwrap_or_default();
+    let count = |name: &str| counted.get(name).cloned().unwrap_or_default();
     family("plexus_webhook_delivered_total", "counter", "Messages that arrived.", &|name| {
         count(name).delivered
     });

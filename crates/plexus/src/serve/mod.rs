@@ -90,8 +90,8 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
         None => None,
     };
     let reach = reach(&config, encrypted.as_ref())?;
-    let receivers =
-        receiver::receivers(&config.webhooks, &options.sources.env).map_err(could_not)?;
+    let receivers = receiver::receivers(&config.webhooks, &config.notify, &options.sources.env)
+        .map_err(could_not)?;
     let walls = config.confine.walls(&options.data_dir).context("could not find this program")?;
     let mut builder = PlexusBuilder::new(&options.data_dir)
         .agent(agent.line.clone())
@@ -277,7 +277,7 @@ struct Reload {
 }
 
 impl Reload {
-    /// Reads the rules, the log level and the webhooks again; what cannot be read stays as it was.
+    /// Reads the rules, the log level and the receivers again; what cannot be read stays as it was.
     fn reload(&self) {
         if let Err(error) = load_rules(&self.engine, &self.rules) {
             tracing::error!(error = format!("{error:#}"), "the rules stay as they were");
@@ -293,16 +293,16 @@ impl Reload {
                 tracing::error!(error = format!("{error:#}"), "the log level stays as it was")
             }
         }
-        match config
-            .and_then(|config| Ok(receiver::receivers(&config.webhooks, &self.sources.env)?))
-        {
+        match config.and_then(|config| {
+            Ok(receiver::receivers(&config.webhooks, &config.notify, &self.sources.env)?)
+        }) {
             Ok(receivers) => {
                 let count = receivers.len();
                 self.receivers.set(receivers);
-                tracing::info!(receivers = count, "webhooks read again");
+                tracing::info!(receivers = count, "receivers read again");
             }
             Err(error) => {
-                tracing::error!(error = format!("{error:#}"), "the webhooks stay as they were")
+                tracing::error!(error = format!("{error:#}"), "the receivers stay as they were")
             }
         }
     }

@@ -12,6 +12,7 @@
 mod answers;
 mod delivery;
 mod documented;
+mod notify;
 mod over_tls;
 mod receiver;
 mod reload;

@@ -13,14 +13,14 @@ async fn hangup_changes_who_is_told_and_a_bad_entry_changes_nothing() {
     let session = stage.create("s", json!({})).await;
 
     let bad = entries("gopher", &[("new", new.port, only_ends)]);
-    stage.reconfigure(&bad, "the webhooks stay as they were").await;
+    stage.reconfigure(&bad, "the receivers stay as they were").await;
     assert!(stage.server.log().contains("its url must begin with"), "the log says what is wrong");
     stage.chat_to_end(&session).await;
     old.wait_for("the end of the first chat", |body| body["chat"] == 0).await;
     stage.wait_for_metric("plexus_webhook_pending", "old", |waiting| waiting == 0).await;
 
     stage
-        .reconfigure(&entries("http", &[("new", new.port, only_ends)]), "webhooks read again")
+        .reconfigure(&entries("http", &[("new", new.port, only_ends)]), "receivers read again")
         .await;
     stage.chat_to_end(&session).await;
     new.wait_for("the end of the second chat", |body| body["chat"] == 1).await;
@@ -33,12 +33,12 @@ async fn hangup_changes_who_is_told_and_a_bad_entry_changes_nothing() {
     let mut dead = Receiver::new(|_| Act::Take).await;
     dead.kill().await;
     stage
-        .reconfigure(&entries("http", &[("dead", dead.port, only_ends)]), "webhooks read again")
+        .reconfigure(&entries("http", &[("dead", dead.port, only_ends)]), "receivers read again")
         .await;
     stage.chat_to_end(&session).await;
     stage.wait_for_metric("plexus_webhook_failed_total", "dead", |failed| failed >= 1).await;
     stage
-        .reconfigure(&entries("http", &[("new", new.port, only_ends)]), "webhooks read again")
+        .reconfigure(&entries("http", &[("new", new.port, only_ends)]), "receivers read again")
         .await;
     stage.chat_to_end(&session).await;
     new.wait_for("the end of the fourth chat", |body| body["chat"] == 3).await;

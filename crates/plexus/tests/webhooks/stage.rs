@@ -31,6 +31,11 @@ impl Stage {
 
     /// A server with this configuration.
     pub(crate) async fn configured(config: &str) -> Self {
+        Self::with_env(config, &[]).await
+    }
+
+    /// The same with more variables in its environment.
+    pub(crate) async fn with_env(config: &str, env: &[(&str, &str)]) -> Self {
         let folder = tempfile::Builder::new().prefix("plexus-hooks-").tempdir().unwrap();
         std::fs::create_dir(folder.path().join("work")).unwrap();
         let path = folder.path().join("plexus.toml");
@@ -38,7 +43,11 @@ impl Stage {
         let options = ServerOptions {
             plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
             arguments: vec!["--config".into(), path.into()],
-            env: vec![("HOOK_SECRET".into(), SECRET.into())],
+            env: [("HOOK_SECRET", SECRET)]
+                .iter()
+                .chain(env)
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect(),
             ..ServerOptions::default()
         };
         Self { server: TestServer::with(options).await.unwrap(), folder }
@@ -74,8 +83,13 @@ impl Stage {
 
     /// Starts a chat that asks to write a file, and waits until it asks. Returns the approval.
     pub(crate) async fn ask(&self, session: &str) -> Value {
-        let prompt =
-            "sim:\ntool Write {\"file_path\":\"note.txt\",\"content\":\"hello\"}\nsay done";
+        let input = json!({"file_path": "note.txt", "content": "hello"});
+        self.ask_for(session, "Write", &input).await
+    }
+
+    /// The same for any call of a tool.
+    pub(crate) async fn ask_for(&self, session: &str, tool: &str, input: &Value) -> Value {
+        let prompt = format!("sim:\ntool {tool} {input}\nsay done");
         self.call("claudecode.chat_async", json!({"session_id": session, "prompt": prompt})).await;
         let waited = self
             .call("loopback.wait_for_approval", json!({"session_id": session, "wait_ms": 60_000}))

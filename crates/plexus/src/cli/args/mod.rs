@@ -17,7 +17,7 @@ use crate::cli::complete::{approvals, everything, sessions};
 use crate::config::{default_data_dir, real_path};
 pub use decide::{Approve, Deny, RuleAdd, Rules, RulesCommand, ScopeArgs, Which};
 pub use outside::{
-    Acp, Devices, DevicesCommand, Editor, Mcp, McpConfig, Parents, ParentsCommand, Tools,
+    Acp, Devices, DevicesCommand, Editor, Mcp, McpConfig, Notify, NotifyCommand, Parents, ParentsCommand, Tools,
 };
 pub use serve::Serve;
 pub use work::{Attach, Demo, Logs, Run, RunMode};
@@ -218,6 +218,8 @@ pub enum Command {
     },
     /// List the phones that may read and decide, or take one back.
     Devices(Devices),
+    /// List receivers outside that are told what happens, or test one.
+    Notify(Notify),
     /// Print the operator's token.
     Token,
     /// Look for what usually goes wrong, and say the next step.

@@ -1,5 +1,5 @@
-//! The arguments of the commands for parents, editors and phones: `mcp`, `mcp-config`, `acp`,
-//! `parents`, `devices`.
+//! The arguments of the commands for parents, editors, phones and receivers: `mcp`, `mcp-config`, `acp`,
+//! `parents`, `devices`, `notify`.
 
 use clap::{Args, Subcommand};
 
@@ -109,6 +109,27 @@ pub struct Parents {
 pub enum ParentsCommand {
     /// End every token of a parent; its sessions stay.
     Revoke {
+        /// Its name.
+        name: String,
+    },
+}
+
+/// `plexus notify`.
+#[derive(Args, Debug)]
+pub struct Notify {
+    /// What to do; without it they are listed.
+    #[command(subcommand)]
+    pub command: Option<NotifyCommand>,
+    /// Print JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What to do with receivers outside.
+#[derive(Subcommand, Debug)]
+pub enum NotifyCommand {
+    /// Send a test message to a receiver, and say whether it was taken.
+    Test {
         /// Its name.
         name: String,
     },

@@ -1,0 +1,81 @@
+//! ntfy: a message to a topic. Its buttons are posted by the app itself, to this server, with the
+//! one-time token.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::AUTHORIZATION;
+use plexus_core::SecretToken;
+use plexus_wire::RiskLevel;
+use serde_json::{Value, json};
+
+use super::super::http::{Address, exchange};
+use super::super::message::Message;
+use super::{Attempt, BUTTONS};
+
+/// How much is read of a refusal, for its words.
+const MAX_REFUSAL_BYTES: usize = 4_096;
+
+/// A topic of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Ntfy {
+    pub(crate) at: Address,
+    pub(crate) topic: String,
+    pub(crate) token: Option<SecretToken>,
+}
+
+impl Ntfy {
+    pub(super) async fn send(&self, message: &Message, within: Duration) -> Attempt {
+        let mut request = self.at.post_json();
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {}", token.expose()));
+        }
+        let request = match request.body(Body::from(self.letter(message).to_string())) {
+            Ok(request) => request,
+            Err(error) => return Attempt::Refused(format!("it could not be written: {error}")),
+        };
+        match exchange(&self.at, request, within, MAX_REFUSAL_BYTES).await {
+            Ok(answer) if answer.status.is_success() => Attempt::Delivered,
+            Ok(answer) => {
+                let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+                let why = said["error"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
+                Attempt::Refused(format!("ntfy answered {}{why}", answer.status))
+            }
+            Err(error) => Attempt::Unreachable(error.to_string()),
+        }
+    }
+
+    fn letter(&self, message: &Message) -> Value {
+        let mut letter = json!({
+            "topic": self.topic,
+            "title": message.title,
+            "message": if message.body.is_empty() { &message.title } else { &message.body },
+            "priority": match message.level {
+                Some(RiskLevel::Critical) => 5,
+                Some(RiskLevel::High) => 4,
+                Some(RiskLevel::Medium | RiskLevel::Low) | None => 3,
+            },
+        });
+        if let Some(url) = &message.url {
+            letter["click"] = json!(url);
+        }
+        // A message has at most three buttons, so only one request has room for its two.
+        if let [item] = message.items.as_slice()
+            && let Some(press) = &item.press
+        {
+            let button = |(label, approve): &(&str, bool)| {
+                json!({
+                    "action": "http",
+                    "label": label,
+                    "url": press.url,
+                    "method": "POST",
+                    "headers": {"content-type": "application/json"},
+                    "body": json!({"token": press.token.expose(), "approve": approve}).to_string(),
+                    "clear": true,
+                })
+            };
+            letter["actions"] = BUTTONS.iter().map(button).collect();
+        }
+        letter
+    }
+}

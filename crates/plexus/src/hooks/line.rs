@@ -1,0 +1,279 @@
+//! What goes to one receiver: reads what is due, sends it, and notes what became of it.
+//!
+//! A webhook is sent each event by itself. Every other receiver is sent what is due as one message,
+//! is left alone in its quiet hours, and is not told of requests that were decided meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use plexus_store::{
+    ApprovalStatus, AuditLine, Change, JsonText, MarkOutbox, OutboxEntry, Priority, Sending, Store,
+    StoreError, Topic, UnixMillis,
+};
+use plexus_wire::{GivenUp, HookBody, HookMessage, RiskLevel};
+use tokio_util::sync::CancellationToken;
+
+use super::Receivers;
+use super::kinds::{Attempt, To, webhook};
+use super::message::{Frame, Message};
+use super::receiver::Receiver;
+
+/// Entries that are read at once. They are sent one after the other, so this bounds memory, not
+/// speed.
+pub(super) const BATCH: usize = 16;
+
+/// How long a receiver rests after its first failure; twice as long after each further one.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+
+/// The longest rest between two attempts: a receiver that comes back is noticed within this time.
+const LONGEST_RETRY: Duration = Duration::from_secs(300);
+
+/// How much longer than the receiver's timeout this server holds a message, where servers share a
+/// store. If the server dies meanwhile, another one sends the message after that time.
+const BEGUN_FOR: Duration = Duration::from_secs(30);
+
+/// How long to wait when the store cannot be asked.
+const STORE_RETRY: Duration = Duration::from_secs(1);
+
+/// The longest sleep between two looks: a clock that was set is noticed within this time.
+const MAX_SLEEP: Duration = Duration::from_secs(60);
+
+/// How much is kept of why an attempt failed.
+const MAX_ERROR_CHARS: usize = 200;
+
+/// What goes to one receiver.
+pub(super) struct Line {
+    store: Arc<dyn Store>,
+    receivers: Receivers,
+    receiver: Receiver,
+    /// How often in a row it could not be reached.
+    failures: u32,
+}
+
+impl Line {
+    pub(super) fn new(store: Arc<dyn Store>, receivers: Receivers, receiver: Receiver) -> Self {
+        Self { store, receivers, receiver, failures: 0 }
+    }
+
+    pub(super) async fn run(mut self, shutdown: CancellationToken) {
+        let mut wake = self.store.watch(Topic::Outbox);
+        loop {
+            wake.seen();
+            let look = tokio::select! {
+                look = self.look() => look,
+                () = shutdown.cancelled() => return,
+            };
+            let (sleep, resting) = match look {
+                Ok(Look::Next(next)) => {
+                    let until = next.map_or(MAX_SLEEP, |next| next.after(UnixMillis::now()));
+                    (until.clamp(Duration::from_millis(1), MAX_SLEEP), false)
+                }
+                Ok(Look::Rest(rest)) => (rest, true),
+                Err(error) => {
+                    tracing::warn!(receiver = self.receiver.name, %error, "the outbox could not \
+                        be used; trying again");
+                    (STORE_RETRY, true)
+                }
+            };
+            tokio::select! {
+                () = tokio::time::sleep(sleep) => {}
+                // New messages do not shorten the rest of a receiver that could not be reached.
+                _ = wake.changed(), if !resting => {}
+                () = shutdown.cancelled() => return,
+            }
+        }
+    }
+
+    /// Sends what is due. A message that is refused does not delay those after it; a receiver that
+    /// cannot be reached is left alone.
+    async fn look(&mut self) -> Result<Look, StoreError> {
+        loop {
+            let due = self.store.outbox_due(&self.receiver.name, UnixMillis::now(), BATCH).await?;
+            if due.entries.is_empty() {
+                return Ok(Look::Next(due.next));
+            }
+            let at_once = if self.receiver.burst.is_zero() { 1 } else { BATCH };
+            for due in due.entries.chunks(at_once) {
+                let mut entries = Vec::with_capacity(due.len());
+                for entry in due {
+                    if self.is_for_now(entry).await? && self.begin(entry).await? {
+                        entries.push(entry.clone());
+                    }
+                }
+                if entries.is_empty() {
+                    continue;
+                }
+                let attempt = self.send(&entries).await;
+                let unreachable = matches!(attempt, Attempt::Unreachable(_));
+                self.note(&entries, attempt).await?;
+                if unreachable {
+                    self.failures = self.failures.saturating_add(1);
+                    return Ok(Look::Rest(backoff(self.failures)));
+                }
+                self.failures = 0;
+                if !self.receiver.burst.is_zero() {
+                    // What comes meanwhile goes together in the next message.
+                    return Ok(Look::Rest(self.receiver.burst));
+                }
+            }
+        }
+    }
+
+    /// Sends these as one message.
+    async fn send(&self, entries: &[OutboxEntry]) -> Attempt {
+        let (engine, public_url) = (&self.receivers.engine, self.receivers.public_url());
+        if let (To::Webhook(to), [entry]) = (&self.receiver.to, entries) {
+            let letter = engine.hook_letter(entry, public_url);
+            return webhook::send(&self.receiver, to, entry, letter).await;
+        }
+        let events: Vec<HookMessage> =
+            entries.iter().filter_map(|entry| engine.hook_message(entry, public_url)).collect();
+        let frame =
+            Frame { detail: self.receiver.detail, room: self.receiver.to.room(), public_url };
+        match Message::about(events, frame) {
+            Some(message) => {
+                let (to, within) = (&self.receiver.to, self.receiver.timeout);
+                to.send(&message, within, &self.receivers.push).await
+            }
+            None => Attempt::Refused("another version wrote it, and it cannot be read".into()),
+        }
+    }
+
+    /// Says whether a message is to be sent now. One about a request that waits no longer is
+    /// dropped; one that comes in quiet hours waits for their end.
+    async fn is_for_now(&self, entry: &OutboxEntry) -> Result<bool, StoreError> {
+        if let To::Webhook(_) = self.receiver.to {
+            return Ok(true);
+        }
+        let message: Option<HookMessage> = entry.body.read().ok();
+        let mut level = None;
+        if let Some(HookBody::Asked { approval }) = message.as_ref().map(|it| &it.body) {
+            level = approval.risk.as_ref().and_then(|it| it.known()).map(|risk| risk.level);
+            let waits = match self.store.approval(approval.id).await {
+                Ok(record) => record.status == ApprovalStatus::Pending,
+                Err(StoreError::NotFound { .. }) => false,
+                Err(error) => return Err(error),
+            };
+            if !waits {
+                self.commit(mark(entry, Sending::Sent)).await?;
+                return Ok(false);
+            }
+        }
+        if let Some(HookBody::Breach { .. }) = message.as_ref().map(|it| &it.body) {
+            level = Some(RiskLevel::Critical);
+        }
+        let quiet = self.receiver.quiet.as_ref();
+        let Some(until) = quiet.and_then(|quiet| quiet.until(UnixMillis::now(), level)) else {
+            return Ok(true);
+        };
+        // This is how a message is put off without counting as a failure.
+        self.commit(mark(entry, Sending::Begun { due_at: entry.due_at, until })).await?;
+        Ok(false)
+    }
+
+    /// Claims the message for this server. Where others share the store, one of them may have been
+    /// quicker.
+    async fn begin(&self, entry: &OutboxEntry) -> Result<bool, StoreError> {
+        if self.store.lease().is_none() {
+            return Ok(true);
+        }
+        let until = UnixMillis::now().plus(self.receiver.timeout + BEGUN_FOR);
+        let begun = mark(entry, Sending::Begun { due_at: entry.due_at, until });
+        match self.store.commit(begun, Priority::Normal).await {
+            Ok(_) => Ok(true),
+            Err(StoreError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Stores the outcome of an attempt, and then counts it: a reader of the count finds the
+    /// outcome in the store.
+    async fn note(&self, entries: &[OutboxEntry], attempt: Attempt) -> Result<(), StoreError> {
+        let (name, stats) = (&self.receiver.name, &self.receivers.stats);
+        let why: String = match attempt {
+            Attempt::Delivered => {
+                for entry in entries {
+                    self.commit(mark(entry, Sending::Sent)).await?;
+                    stats.delivered(name);
+                }
+                return Ok(());
+            }
+            Attempt::Refused(why) | Attempt::Unreachable(why) => {
+                why.chars().take(MAX_ERROR_CHARS).collect()
+            }
+        };
+        for entry in entries {
+            let now = UnixMillis::now();
+            if now.after(entry.created_at) >= self.receiver.give_up_after {
+                tracing::error!(receiver = name, id = %entry.id, kind = entry.kind, why, "a message was given up");
+                self.commit(give_up(entry, &why)?).await?;
+                stats.given_up(name);
+            } else {
+                tracing::warn!(receiver = name, id = %entry.id, kind = entry.kind, why, "a \
+                    message could not be sent; trying again");
+                let retry_at = now.plus(backoff(entry.attempts.saturating_add(1)));
+                let failed = Sending::Failed { retry_at, error: why.clone() };
+                self.commit(mark(entry, failed)).await?;
+            }
+            stats.failed(name, &why);
+        }
+        Ok(())
+    }
+
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+        match self.store.commit(changes, Priority::Normal).await {
+            // Somebody else has marked it; nothing is lost by that.
+            Ok(_) | Err(StoreError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// What a look at the outbox says about the next one.
+enum Look {
+    /// When something is due, if anything is.
+    Next(Option<UnixMillis>),
+    /// The receiver could not be reached: not before this time.
+    Rest(Duration),
+}
+
+fn mark(entry: &OutboxEntry, result: Sending) -> Vec<Change> {
+    vec![Change::MarkOutbox(MarkOutbox { id: entry.id, result })]
+}
+
+/// A message that will never arrive: it goes, and the audit says so.
+pub(super) fn give_up(entry: &OutboxEntry, why: &str) -> Result<Vec<Change>, StoreError> {
+    let given_up = GivenUp {
+        id: entry.id,
+        event: entry.kind.clone(),
+        receiver: entry.target.clone(),
+        attempts: entry.attempts.saturating_add(1),
+        why: why.to_owned(),
+    };
+    let line = AuditLine {
+        at: UnixMillis::now(),
+        kind: "webhook.given_up".into(),
+        session: None,
+        body: JsonText::of(&given_up)?,
+    };
+    let mut changes = mark(entry, Sending::GivenUp);
+    changes.push(Change::AppendAudit(line));
+    Ok(changes)
+}
+
+/// How long to wait after the n-th failure.
+fn backoff(failures: u32) -> Duration {
+    let doublings = failures.saturating_sub(1).min(16);
+    FIRST_RETRY.saturating_mul(1 << doublings).min(LONGEST_RETRY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rests_double_up_to_the_longest() {
+        let secs: Vec<u64> = [0, 1, 2, 3, 9, 10, 40, u32::MAX].map(|n| backoff(n).as_secs()).into();
+        assert_eq!(secs, [1, 1, 2, 4, 256, 300, 300, 300]);
+    }
+}

@@ -1,0 +1,237 @@
+//! ntfy, and what every service has in common: how much is told, when, and to whom.
+
+use serde_json::{Value, json};
+use testkit::receivers::Ntfy;
+use testkit::wait::{PATIENCE, eventually_async};
+
+use super::{TOKEN, assert_waiting, decision, doctor, entry, plexus, stage, wait_for_log};
+
+/// An entry for this server that may decide and tells all of an input.
+fn to(ntfy: &Ntfy, name: &str, more: &str) -> String {
+    let service = format!(
+        "url = \"{}\"\ntopic = \"{name}\"\ntoken_env = \"NOTIFY_TOKEN\"\n{more}",
+        ntfy.url()
+    );
+    entry(name, "ntfy", &service)
+}
+
+const DECIDES: &str = "answers = true\ndetail = \"full\"";
+
+/// The one message about an approval.
+async fn message_about(ntfy: &Ntfy, topic: &str) -> Value {
+    eventually_async(&format!("a message to {topic}"), PATIENCE, || {
+        std::future::ready(ntfy.messages().into_iter().find(|it| it["topic"] == topic))
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_button_decides_once_and_a_second_press_is_told_what_stands() {
+    let ntfy = Ntfy::start(TOKEN);
+    let stage = stage(&to(&ntfy, "phone", DECIDES)).await;
+    let session = stage.create("asks", json!({})).await;
+    let approval = stage.ask(&session).await;
+    let message = ntfy.wait_for(1).await.remove(0);
+    assert_eq!(message["title"], "asks asks: Write", "{message:#}");
+    let text = message["message"].as_str().unwrap();
+    for part in ["content: hello", "risk ", "denied by itself in "] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
+
+    // A forged token decides nothing.
+    let mut forged = message.clone();
+    let body = forged["actions"][0]["body"].as_str().unwrap().to_owned();
+    let at = body.find("plx_hook_").unwrap() + 100;
+    let other = if &body[at..=at] == "0" { "1" } else { "0" };
+    forged["actions"][0]["body"] = json!(format!("{}{other}{}", &body[..at], &body[at + 1..]));
+    let (status, refused) = Ntfy::press(&forged, "Allow").await;
+    assert_eq!((status, &refused["error"]["data"]["kind"]), (401, &json!("unauthorized")));
+    assert_waiting(&stage, &[&approval]).await;
+
+    let (status, done) = Ntfy::press(&message, "Allow").await;
+    assert_eq!((status, &done["status"]), (200, &json!("allowed")), "{done}");
+    for label in ["Allow", "Deny"] {
+        let (status, again) = Ntfy::press(&message, label).await;
+        assert_eq!(
+            (status, &again["error"]["data"]["standing"]["status"]),
+            (409, &json!("allowed"))
+        );
+    }
+    let decided = decision(&stage, &session).await;
+    assert_eq!(
+        (&decided["status"], &decided["decided_by"]),
+        (&json!("allowed"), &json!("webhook"))
+    );
+    let lines = stage.audit("approval.answered").await;
+    assert_eq!((lines.len(), &lines[0]["body"]["via"]), (1, &json!("ntfy")), "{lines:#?}");
+    let token = &body[body.find("plx_hook_").unwrap()..][..120];
+    assert!(!stage.server.log().contains(token), "a token is in the log");
+    assert!(!stage.server.log().contains(TOKEN), "the service's token is in the log");
+    let (good, words) = plexus(&stage, &["notify", "test", "phone"]).await;
+    assert!(good, "{words}");
+    assert_eq!(ntfy.wait_for(2).await[1]["title"], "Plexus: a test");
+    assert_eq!(doctor(&stage, "phone").await["verdict"], "odd", "it has no public_url");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_holds_no_more_of_the_input_than_configured() {
+    let ntfy = Ntfy::start(TOKEN);
+    let config = [
+        to(&ntfy, "none", ""),
+        to(&ntfy, "summary", "detail = \"summary\""),
+        to(&ntfy, "full", DECIDES),
+    ]
+    .concat();
+    let stage = stage(&config).await;
+    let session = stage.create("asks", json!({})).await;
+    let input = json!({"command": "touch hidden-word", "description": "a private remark"});
+    stage.ask_for(&session, "Bash", &input).await;
+    let [none, summary, full] = [
+        message_about(&ntfy, "none").await.to_string(),
+        message_about(&ntfy, "summary").await.to_string(),
+        message_about(&ntfy, "full").await.to_string(),
+    ];
+    assert!(none.contains("asks asks: Bash") && none.contains("risk "), "{none}");
+    for (message, command, remark) in
+        [(&none, false, false), (&summary, true, false), (&full, true, true)]
+    {
+        assert_eq!(message.contains("hidden-word"), command, "{message}");
+        assert_eq!(message.contains("private remark"), remark, "{message}");
+        assert!(message.contains("denied by itself in "), "{message}");
+        assert_eq!(message.contains("plx_hook_"), *message == full, "{message}");
+    }
+
+    // Who cannot see all of it has no button to allow it.
+    let long = stage.create("long", json!({})).await;
+    let input = json!({"file_path": "long.txt", "content": "word ".repeat(2_000)});
+    stage.ask_for(&long, "Write", &input).await;
+    let cut = eventually_async("the long request", PATIENCE, || {
+        let about = |it: &Value| it["topic"] == "full" && it["title"] == "long asks: Write";
+        std::future::ready(ntfy.messages().into_iter().find(about))
+    })
+    .await;
+    assert!(cut["message"].as_str().unwrap().contains("(cut)"), "{cut:#}");
+    assert_eq!(cut["actions"], Value::Null, "{cut:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_that_is_down_is_told_once_when_it_is_back() {
+    let mut ntfy = Ntfy::start(TOKEN);
+    let stage = stage(&to(&ntfy, "phone", DECIDES)).await;
+    ntfy.stop().await;
+    let (decided, waits) = (stage.create("decided", json!({})).await, "waits");
+    let early = stage.ask(&decided).await;
+    stage.wait_for_metric("plexus_webhook_failed_total", "phone", |failed| failed >= 1).await;
+    let found = doctor(&stage, "phone").await;
+    assert_eq!(found["verdict"], "odd", "{found}");
+    assert!(found["words"].as_str().unwrap().contains("no connection"), "{found}");
+    assert!(stage.server.log().contains("could not be sent"), "the log says so too");
+    // Nobody needs to be told of what is decided by now.
+    stage.allow(&early).await;
+    let session = stage.create(waits, json!({})).await;
+    let approval = stage.ask(&session).await;
+    ntfy.start_again();
+    let message = ntfy.wait_for(1).await.remove(0);
+    stage.wait_for_metric("plexus_webhook_pending", "phone", |waiting| waiting == 0).await;
+    let titles: Vec<Value> = ntfy.messages().iter().map(|it| it["title"].clone()).collect();
+    assert_eq!(titles, ["waits asks: Write"]);
+    assert_waiting(&stage, &[&approval]).await;
+    let (status, done) = Ntfy::press(&message, "Deny").await;
+    assert_eq!((status, &done["status"]), (200, &json!("denied")), "{done}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_token_or_address_is_said_and_the_request_waits_as_before() {
+    let ntfy = Ntfy::start(TOKEN);
+    let wrong = format!("url = \"{}\"\ntopic = \"t\"\ntoken_env = \"WRONG_TOKEN\"", ntfy.url());
+    let lost = format!("url = \"{}/nowhere\"\ntopic = \"t\"", ntfy.url());
+    let config = [entry("wrong", "ntfy", &wrong), entry("lost", "ntfy", &lost)].concat();
+    let stage = stage(&config).await;
+    let session = stage.create("asks", json!({})).await;
+    let approval = stage.ask(&session).await;
+    for (name, why) in [("wrong", "403 Forbidden: forbidden"), ("lost", "404 Not Found")] {
+        wait_for_log(&stage, why).await;
+        let found = doctor(&stage, name).await;
+        assert!(found["words"].as_str().unwrap().contains(why), "{found}");
+        assert!(found["next"].as_str().unwrap().contains("plexus notify test"), "{found}");
+        let (good, words) = plexus(&stage, &["notify", "test", name]).await;
+        assert!(!good && words.contains(why), "{words}");
+    }
+    let (good, words) = plexus(&stage, &["notify", "test", "nobody"]).await;
+    assert!(!good && words.contains("wrong, lost"), "{words}");
+    assert_waiting(&stage, &[&approval]).await;
+    stage.allow(&approval).await;
+    assert_eq!(decision(&stage, &session).await["decided_by"], "operator");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_in_a_burst_goes_as_one_message() {
+    let ntfy = Ntfy::start(TOKEN);
+    let config = to(&ntfy, "phone", "detail = \"summary\"\ntimeout_secs = 60")
+        .replace("burst_secs = 0", "burst_secs = 1");
+    let stage = stage(&config).await;
+    ntfy.hold();
+    let mut approvals = Vec::new();
+    for name in ["first", "second", "third"] {
+        let session = stage.create(name, json!({})).await;
+        approvals.push(stage.ask(&session).await);
+        // The first one is under way before the others come.
+        eventually_async("the first message", PATIENCE, || {
+            std::future::ready((ntfy.begun() > 0).then_some(()))
+        })
+        .await;
+    }
+    ntfy.let_go();
+    let messages = ntfy.wait_for(2).await;
+    stage.wait_for_metric("plexus_webhook_pending", "phone", |waiting| waiting == 0).await;
+    assert_eq!(ntfy.messages().len(), 2, "{messages:#?}");
+    assert_eq!(messages[0]["title"], "first asks: Write");
+    assert_eq!(messages[1]["title"], "2 requests wait");
+    let text = messages[1]["message"].as_str().unwrap();
+    assert!(text.contains("1. second asks: Write") && text.contains("2. third asks"), "{text}");
+    assert_waiting(&stage, &approvals.iter().collect::<Vec<_>>()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_what_is_grave_enough_and_not_in_quiet_hours_is_told() {
+    let ntfy = Ntfy::start(TOKEN);
+    let config = [
+        to(&ntfy, "grave", "from_risk = \"critical\""),
+        // One of the two is quiet at any time, except for a moment at the change.
+        to(&ntfy, "night", "quiet = \"00:00-12:00\"\nquiet_except = \"critical\""),
+        to(&ntfy, "day", "quiet = \"12:00-00:00\"\nquiet_except = \"critical\""),
+    ]
+    .concat();
+    let stage = stage(&config).await;
+    let harmless = stage.create("harmless", json!({})).await;
+    stage.ask(&harmless).await;
+    let grave = stage.create("grave", json!({})).await;
+    let input = json!({"command": "rm -rf / --no-preserve-root"});
+    let approval = stage.ask_for(&grave, "Bash", &input).await;
+    assert_eq!(approval["risk"]["level"], "critical", "{approval:#}");
+    for topic in ["grave", "night", "day"] {
+        let about = |it: &Value| it["topic"] == topic && it["title"] == "grave asks: Bash";
+        eventually_async(&format!("the grave one to {topic}"), PATIENCE, || {
+            std::future::ready(ntfy.messages().into_iter().find(about))
+        })
+        .await;
+    }
+    let harmless = ntfy.messages().into_iter().filter(|it| it["title"] == "harmless asks: Write");
+    let topics: Vec<Value> = harmless.map(|it| it["topic"].clone()).collect();
+    assert!(topics.len() <= 1 && !topics.contains(&json!("grave")), "{topics:?}");
+    // Whoever was not told waits for the end of the quiet hours.
+    eventually_async("one message that waits for the end", PATIENCE, || async {
+        let waiting = stage.metric("plexus_webhook_pending", "night").await
+            + stage.metric("plexus_webhook_pending", "day").await;
+        (waiting + topics.len() as u64 == 2).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_entry_changes_nothing_at_a_reload_and_is_said() {
+    let stage = stage("").await;
+    let config = entry("me", "ntfy", "topic = \"t\"\nanswers = true");
+    stage.reconfigure(&config, "the receivers stay as they were").await;
+    assert!(stage.server.log().contains("answers = true needs detail"), "{}", stage.server.log());
+}

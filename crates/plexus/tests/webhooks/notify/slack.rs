@@ -1,0 +1,103 @@
+//! Slack: buttons that come back over its socket.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use testkit::receivers::{CHANNEL, Slack};
+use testkit::wait::{PATIENCE, eventually_async};
+
+use super::{
+    APP_TOKEN, TOKEN, assert_waiting, decision, doctor, entry, plexus, stage, wait_for_log,
+};
+
+const ME: &str = "U0ME";
+
+fn to(slack: &Slack, token: &str, app_token: &str) -> String {
+    let more = format!(
+        "url = \"{}\"\nchannel = \"{CHANNEL}\"\nusers = [\"{ME}\"]\ntoken_env = \"{token}\"\n\
+         app_token_env = \"{app_token}\"\nanswers = true\ndetail = \"full\"",
+        slack.url()
+    );
+    entry("team", "slack", &more)
+}
+
+/// The time that Slack states, so many seconds from now.
+fn clock(ahead: i64) -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    i64::try_from(now).unwrap() + ahead
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_press_decides_once_whatever_the_clock_says() {
+    let slack = Slack::start(TOKEN, APP_TOKEN);
+    let stage = stage(&to(&slack, "NOTIFY_TOKEN", "NOTIFY_APP_TOKEN")).await;
+    let session = stage.create("asks", json!({})).await;
+    // A name that Slack would read as a mention of everybody.
+    stage.ask_for(&session, "Write", &json!({"file_path": "<!channel>", "content": "x"})).await;
+    let message = slack.wait_for(1).await.remove(0);
+    for block in message["blocks"].as_array().unwrap() {
+        assert!(block["text"].is_null() || block["text"]["type"] == "plain_text", "{block}");
+    }
+    assert!(!message["text"].as_str().unwrap().contains("<!"), "{message:#}");
+    let (me, hour) = ((ME, CHANNEL), 3_600);
+    assert_eq!(slack.press(me, &message, "Allow", clock(-hour)).await, "It is allowed.");
+    let again = slack.press(me, &message, "Deny", clock(hour)).await;
+    assert_eq!(again, "Too late: it is already allowed by webhook.");
+    assert_eq!(decision(&stage, &session).await["status"], "allowed");
+    let lines = stage.audit("approval.answered").await;
+    assert_eq!((lines.len(), &lines[0]["body"]["via"]), (1, &json!("slack")), "{lines:#?}");
+    // What stands takes the place of the buttons.
+    eventually_async("the message without buttons", PATIENCE, || {
+        let blocks = slack.messages()[0]["blocks"].clone();
+        let has_buttons = blocks.as_array().unwrap().iter().any(|it| it["type"] == "actions");
+        std::future::ready((!has_buttons).then_some(()))
+    })
+    .await;
+    let (good, words) = plexus(&stage, &["notify", "test", "team"]).await;
+    assert!(good, "{words}");
+    assert_eq!(doctor(&stage, "team").await["verdict"], "good");
+    for secret in [TOKEN, APP_TOKEN] {
+        assert!(!stage.server.log().contains(secret), "a token is in the log");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_and_forged_buttons_decide_nothing_and_a_new_socket_goes_on() {
+    let slack = Slack::start(TOKEN, APP_TOKEN);
+    let stage = stage(&to(&slack, "NOTIFY_TOKEN", "NOTIFY_APP_TOKEN")).await;
+    let session = stage.create("asks", json!({})).await;
+    let approval = stage.ask(&session).await;
+    let message = slack.wait_for(1).await.remove(0);
+    let told = slack.press(("U0OTHER", CHANNEL), &message, "Allow", clock(0)).await;
+    assert_eq!(told, "You may not decide here.");
+    for forged in ["", "plx_hook_", "plx_hook_00_team"] {
+        let action = json!({"action_id": "plexus_allow", "value": forged});
+        let told = slack.press_with((ME, CHANNEL), &message, &action).await;
+        assert!(told.starts_with("Could not accept this token"), "{told}");
+    }
+    assert_waiting(&stage, &[&approval]).await;
+    assert!(stage.audit("refused").await.len() >= 4, "what was tried is on record");
+    let before = slack.sockets();
+    slack.renew();
+    eventually_async("another socket", PATIENCE, || {
+        std::future::ready((slack.sockets() > before).then_some(()))
+    })
+    .await;
+    let told = slack.press((ME, CHANNEL), &message, "Deny", clock(0)).await;
+    assert_eq!(told, "It is denied.");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_tokens_of_slack_are_said() {
+    let slack = Slack::start(TOKEN, APP_TOKEN);
+    let stage = stage(&to(&slack, "WRONG_TOKEN", "WRONG_TOKEN")).await;
+    let session = stage.create("asks", json!({})).await;
+    let approval = stage.ask(&session).await;
+    wait_for_log(&stage, "its buttons cannot be heard").await;
+    stage.wait_for_metric("plexus_webhook_failed_total", "team", |failed| failed >= 1).await;
+    let found: Value = doctor(&stage, "team").await;
+    let words = found["words"].as_str().unwrap();
+    assert!(words.contains("chat.postMessage: invalid_auth"), "{words}");
+    assert!(words.contains("apps.connections.open: invalid_auth"), "{words}");
+    assert_waiting(&stage, &[&approval]).await;
+}
