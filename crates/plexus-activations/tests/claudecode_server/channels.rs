@@ -4,14 +4,18 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use testkit::cases::Cases;
 
 use crate::site::{Site, exists, texts, types, until};
 
-/// Runs each case on each channel.
+/// Adds each case for each channel.
 macro_rules! on_both_channels {
     ($($case:ident,)*) => {
-        mod control { $(#[tokio::test(flavor = "multi_thread")] async fn $case() { super::$case("control").await; })* }
-        mod mcp { $(#[tokio::test(flavor = "multi_thread")] async fn $case() { super::$case("mcp").await; })* }
+        pub(crate) fn add_to(cases: Cases) -> Cases {
+            cases
+                $(.case(concat!("channels::control::", stringify!($case)), || $case("control"))
+                .case(concat!("channels::mcp::", stringify!($case)), || $case("mcp")))*
+        }
     };
 }
 

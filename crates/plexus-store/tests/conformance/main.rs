@@ -20,30 +20,34 @@ mod sessions;
 mod upkeep;
 mod wakes;
 
-/// Makes one test of each case for each engine, from `module { case, case }`.
+use std::process::ExitCode;
+
+use testkit::cases::Cases;
+
+/// Makes one case for each engine of each function, from `module { case, case }`.
 macro_rules! suite {
     ($($module:ident { $($case:ident,)* })*) => {
-        mod sqlite {
-            $(mod $module { $(
-                #[tokio::test]
-                async fn $case() -> anyhow::Result<()> {
+        fn main() -> ExitCode {
+            let cases = Cases::new();
+            $($(let cases = cases
+                .case(name("sqlite", stringify!($module), stringify!($case)), || async {
                     let dir = tempfile::tempdir()?;
-                    let store = crate::fixture::sqlite(dir.path())?;
-                    crate::$module::$case(store.as_ref()).await?;
+                    let store = fixture::sqlite(dir.path())?;
+                    $module::$case(store.as_ref()).await?;
                     let faults = store.integrity().await?;
                     anyhow::ensure!(faults.is_empty(), "after the case the store is damaged: \
                         {faults:?}");
                     store.close().await?;
                     Ok(())
-                }
-            )* })*
-        }
-        mod postgres {
-            $(mod $module { $(
-                #[tokio::test]
-                async fn $case() -> anyhow::Result<()> {
-                    let Some(store) = crate::fixture::postgres().await? else { return Ok(()) };
-                    crate::$module::$case(store.as_ref()).await?;
+                })
+                .case(name("memory", stringify!($module), stringify!($case)), || async {
+                    $module::$case(fixture::memory().as_ref()).await
+                });)*)*
+            let cases = cases.with_postgres();
+            $($(let cases = cases
+                .case(name("postgres", stringify!($module), stringify!($case)), || async {
+                    let store = fixture::postgres().await?;
+                    $module::$case(store.as_ref()).await?;
                     match store.integrity().await {
                         // The case was about that.
                         Err(plexus_store::StoreError::Closed) => return Ok(()),
@@ -52,19 +56,14 @@ macro_rules! suite {
                     }
                     store.close().await?;
                     Ok(())
-                }
-            )* })*
-        }
-        mod memory {
-            $(mod $module { $(
-                #[tokio::test]
-                async fn $case() -> anyhow::Result<()> {
-                    let store = crate::fixture::memory();
-                    crate::$module::$case(store.as_ref()).await
-                }
-            )* })*
+                });)*)*
+            cases.run()
         }
     };
+}
+
+fn name(engine: &str, module: &str, case: &str) -> String {
+    format!("{engine}::{module}::{case}")
 }
 
 suite! {

@@ -35,8 +35,12 @@ fn main() -> ExitCode {
     arguments.test_threads.get_or_insert(ABREAST);
     let full = std::env::var_os("PLEXUS_FULL").is_some_and(|value| value == "1");
     let cases = points::cases(full);
-    let trials =
-        cases.into_iter().map(|case| Trial::test(case.to_string(), move || play(&case))).collect();
+    let without_database = testkit::postgres::is_missing_and_not_required();
+    let trials = cases.into_iter().map(|case| {
+        let ignored = case.victim == points::Victim::Database && without_database;
+        Trial::test(case.to_string(), move || play(&case)).with_ignored_flag(ignored)
+    });
+    let trials = trials.collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
