@@ -52,8 +52,8 @@ async fn a_chat_asks_is_answered_and_completes(channel: &str) {
     site.allow(&approval).await;
     let (status, events) = site.end(&session).await;
     assert_eq!(status, "complete");
-    // Over MCP the question comes by its own connection, what the agent says through its journal:
-    // which of the two is stored first is open.
+    // Over MCP the question comes over a connection of its own and the agent's text through the
+    // journal, so either may be stored first.
     let asked = |kind: &&str| ["awaiting_approval", "approval_resolved"].contains(kind);
     let (asked, said): (Vec<&str>, Vec<&str>) = types(&events).into_iter().partition(asked);
     assert_eq!(asked, ["awaiting_approval", "approval_resolved"]);
