@@ -496,7 +496,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_committed_survives_a_kill_and_nothing_survives_the_drop() {
+    fn commits_survive_a_kill_and_nothing_survives_the_drop() {
         if is_missing_and_not_required() {
             return;
         }

@@ -95,7 +95,7 @@ suite! {
         consumers_are_durable_and_apart,
         the_default_position_only_moves_forward,
         the_feed_has_all_events_in_commit_order,
-        a_node_id_is_a_cursor_behind_its_event,
+        a_node_id_is_a_cursor_after_its_event,
         every_event_is_a_node_with_its_handle,
     }
     arbor {
@@ -134,7 +134,7 @@ suite! {
         rules_end_with_their_run_and_their_session,
         tokens_are_found_by_hash_and_end_with_their_run,
         spending_adds_up_over_the_subtree,
-        what_a_chat_sets_aside_keeps_others_from_starting_until_it_ends,
+        a_chats_reservation_keeps_others_from_starting_until_it_ends,
         a_chat_above_leaves_room_for_the_chats_it_may_wait_for,
         no_rule_ends_with_a_run_that_has_ended,
     }

@@ -27,7 +27,7 @@ async fn waiting(client: &Client) -> Option<i64> {
     client.query_one(sql, &[]).await.ok()?.try_get(0).ok()
 }
 
-pub(crate) async fn what_is_begun_under_a_lease_that_ends_meanwhile_is_found_by_the_takeover()
+pub(crate) async fn a_takeover_finds_runs_begun_under_a_lease_that_ended_meanwhile()
 -> anyhow::Result<()> {
     let url = database().await?;
     let (dying, other) = (open(&url).await?, open(&url).await?);

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
             a_commit_that_was_lost_before_it_was_done_is_done_once,
         }
         fence {
-            what_is_begun_under_a_lease_that_ends_meanwhile_is_found_by_the_takeover,
+            a_takeover_finds_runs_begun_under_a_lease_that_ended_meanwhile,
         }
         import {
             every_row_of_every_table_arrives_as_it_was,
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         }
         tls {
             every_connection_of_a_url_that_asks_for_encryption_has_it,
-            who_cannot_prove_to_be_the_database_gets_no_connection,
+            a_database_with_the_wrong_certificate_gets_no_connection,
             a_database_without_encryption_is_refused_by_a_url_that_asks_for_it,
         }
         together {

@@ -121,7 +121,8 @@ pub(crate) async fn every_connection_of_a_url_that_asks_for_encryption_has_it() 
     Ok(())
 }
 
-pub(crate) async fn who_cannot_prove_to_be_the_database_gets_no_connection() -> anyhow::Result<()> {
+pub(crate) async fn a_database_with_the_wrong_certificate_gets_no_connection() -> anyhow::Result<()>
+{
     let encrypted = Encrypted::shared().await?;
     let folder = tempfile::tempdir()?;
     let ours = believing(&folder, "ours.pem", &encrypted.authority)?;

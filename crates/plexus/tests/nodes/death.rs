@@ -36,7 +36,7 @@ pub(crate) async fn a_server_that_comes_back_within_its_lease_goes_on_as_if_noth
     history::check(&cluster, 1, &[session], &[told]).await;
 }
 
-pub(crate) async fn what_a_server_left_open_ends_for_good_when_it_does_not_come_back() {
+pub(crate) async fn open_chats_of_a_server_that_does_not_come_back_end_for_good() {
     let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     let mut cluster = Cluster::start(&[&url, &url], SHORT_LEASE).await;

@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         }
         death {
             a_server_that_comes_back_within_its_lease_goes_on_as_if_nothing_had_been,
-            what_a_server_left_open_ends_for_good_when_it_does_not_come_back,
+            open_chats_of_a_server_that_does_not_come_back_end_for_good,
             a_server_that_loses_the_database_lets_its_children_go_before_another_takes_over_and_then_comes_back,
         }
         due {
