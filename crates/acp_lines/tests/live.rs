@@ -140,7 +140,7 @@ async fn a_question_is_answered_by_the_kind_of_its_option_and_once() {
 }
 
 #[tokio::test]
-async fn what_is_not_offered_cannot_be_allowed_and_is_rejected_with_an_error() {
+async fn an_allow_that_is_not_offered_is_refused_and_a_reject_becomes_an_error() {
     let bare = r#"echo '{"id":"q","method":"session/request_permission","params":{"sessionId":"s","options":[{"optionId":"x","kind":"allow_always","name":"x"}]}}'; cat > heard"#;
     let (child, mut agent) = Agent::prompted(bare).await;
     let id = question(&mut agent).await;

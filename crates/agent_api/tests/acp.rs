@@ -71,7 +71,7 @@ mod linux {
             answers_that_nobody_waits_for_are_ignored,
             a_turn_that_did_not_end_by_itself_is_a_failure,
             an_unreadable_line_is_one_error_in_its_place_and_the_run_succeeds,
-            what_is_told_after_the_end_of_the_turn_is_forwarded,
+            lines_after_the_end_of_a_turn_are_forwarded,
             an_agent_that_stays_after_its_turn_is_ended,
             an_external_sandbox_allows_what_is_asked,
             a_rejected_question_is_a_failed_run,
@@ -293,7 +293,7 @@ mod linux {
         Ok(())
     }
 
-    async fn what_is_told_after_the_end_of_the_turn_is_forwarded() -> Result<()> {
+    async fn lines_after_the_end_of_a_turn_are_forwarded() -> Result<()> {
         let ended = with(Fault::TellsAfterTheEnd).await?;
         ended.succeeded()?;
         ensure!(ended.count(AgentWrapperEventKind::ToolCall) == 1, "{:?}", ended.events);

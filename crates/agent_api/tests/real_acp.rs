@@ -57,7 +57,7 @@ mod linux {
             OpenCode,
             [
                 a_run_says_what_the_model_says_and_leaves_nothing,
-                what_was_rejected_did_not_run_and_the_run_has_failed,
+                a_rejected_call_does_not_run_and_fails_the_run,
                 an_external_sandbox_asks_nobody,
                 a_resumed_session_remembers_and_a_fork_is_another_one,
                 an_unknown_session_is_not_found,
@@ -68,7 +68,7 @@ mod linux {
             Goose,
             [
                 a_run_says_what_the_model_says_and_leaves_nothing,
-                what_was_rejected_did_not_run_and_the_run_has_failed,
+                a_rejected_call_does_not_run_and_fails_the_run,
                 an_external_sandbox_asks_nobody,
             ]
         );
@@ -77,7 +77,7 @@ mod linux {
             Claude,
             [
                 a_run_says_what_the_model_says_and_leaves_nothing,
-                what_was_rejected_did_not_run_and_the_run_has_failed,
+                a_rejected_call_does_not_run_and_fails_the_run,
                 an_external_sandbox_asks_nobody,
                 a_resumed_session_remembers_and_a_fork_is_another_one,
                 an_unknown_session_is_not_found,
@@ -159,7 +159,7 @@ mod linux {
         Ok(())
     }
 
-    async fn what_was_rejected_did_not_run_and_the_run_has_failed(
+    async fn a_rejected_call_does_not_run_and_fails_the_run(
         agent: Agent,
         cli: PathBuf,
     ) -> Result<()> {

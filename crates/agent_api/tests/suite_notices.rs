@@ -40,7 +40,7 @@ async fn every_fault_is_noticed_by_the_statement_that_forbids_it() {
         (ClaimsSuccess, "a_failed_run_says_so"),
         (FailsWithoutAnErrorEvent, "a_failed_run_says_so"),
         (FailsWithTwoErrorEvents, "a_failed_run_says_so"),
-        (LeaksTheSecret, "what_an_agent_prints_beside_its_envelope_stays_inside"),
+        (LeaksTheSecret, "output_of_an_agent_outside_its_envelope_is_not_shown"),
         (ShowsToolOutput, "one_call_and_one_result_for_a_tool_use"),
         (RepeatsToolCalls, "one_call_and_one_result_for_a_tool_use"),
         (IgnoresTheTimeout, "a_timeout_is_an_error_and_leaves_nothing"),

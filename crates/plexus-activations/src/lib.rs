@@ -1,5 +1,5 @@
 //! The method tables of the hub: what a caller can ask of the engine. Thin: a method checks who
-//! asks, lets the engine do the work, and shows the result.
+//! asks, lets the engine do the work, and shows the result. `docs/recipes.md` says how to add one.
 //!
 //! In reading order:
 //! - [`claudecode`]: sessions, chats, events, as `agents` and as `claudecode`.

@@ -239,7 +239,7 @@ async fn a_named_reader_is_where_to_begin() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_try_does_not_heal_ends_the_stream() {
+async fn an_error_that_a_retry_cannot_mend_ends_the_stream() {
     let server = TestServer::start().await.unwrap();
     let client = Client::from_data_dir(server.data_dir());
     let mut follow = client.follow(FollowParams::of(SessionId::generate()));

@@ -95,7 +95,8 @@ mod tests {
         assert_eq!(directories(&linked), std::slice::from_ref(&common));
         assert_eq!(directories(&base.join("main")), Vec::<PathBuf>::new());
 
-        // The same words in another directory open nothing: the repository does not know it.
+        // The same file in another directory opens nothing, because the repository does not name
+        // that directory.
         let forged = base.join("forged");
         fs::create_dir_all(&forged).unwrap();
         fs::write(forged.join(".git"), format!("gitdir: {}\n", git_dir.display())).unwrap();

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_took_long_is_counted_under_every_longer_bound() {
+    fn a_long_wait_is_counted_under_every_longer_bound() {
         let latency = Latency::default();
         for micros in [0, 100, 101, 60_000_000, u64::MAX / 4] {
             latency.note(Duration::from_micros(micros));

@@ -179,7 +179,7 @@ mod tests {
         }
     }
     #[test]
-    fn who_comes_in_the_middle_of_a_text_gets_its_beginning() {
+    fn a_late_watcher_gets_the_beginning_of_the_text() {
         let (deltas, session) = (Deltas::default(), SessionId::generate());
         let so_far = || deltas.subscribe(session).1;
         let mut sender = deltas.sender(session);

@@ -14,7 +14,8 @@
 //! - [`hold`], [`orphans`], [`sweep`], [`files`]: a shim held by a descriptor, leftover processes
 //!   to end, and leftover files to remove.
 //! - [`tools`]: a tool call in one form for every agent.
-//! - [`approvals`], [`rulebook`]: permission requests, and what decides them.
+//! - [`approvals`], [`rulebook`]: permission requests, and what decides them;
+//!   `docs/permission-path.md` walks through one.
 //! - [`preview`]: what a waiting command would change.
 //! - [`budget`]: what a session and everything below it may spend.
 //! - [`hooks`]: what is told to somebody outside, and the answer that may come back.

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_does_not_reach_the_next_text() {
+    fn held_back_text_does_not_reach_the_next_text() {
         let mut pieces = Pieces::default();
         assert_eq!(pieces.push("help"), "hel");
         pieces.end();

@@ -81,7 +81,7 @@ fn nothing_is_proposed_that_would_have_allowed_what_was_denied() {
 }
 
 #[test]
-fn what_was_asked_once_or_is_answered_already_is_no_evidence() {
+fn single_or_answered_requests_are_no_evidence() {
     assert_eq!(proposed(&[bash("git diff HEAD", true)], &none()), []);
     let twice = [bash("git diff HEAD", true), bash("git diff main", true)];
     assert_eq!(proposed(&twice, &allows(&["Bash(git diff:*)".to_owned()])), []);

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_written_stays_for_the_next_try() {
+    fn an_unwritten_part_of_the_journal_stays_for_the_next_try() {
         let (_temp, run, mut journal) = journal(4);
         write(&mut journal, "aaa\n");
         let moved = run.path().join("moved");

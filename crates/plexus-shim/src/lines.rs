@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_as_stderr_is_read_as_stderr_and_nothing_else_is() {
+    fn only_lines_written_as_stderr_are_read_as_stderr() {
         let mut journal = Vec::new();
         push_stderr("bad \"news\"", &mut journal);
         assert_eq!(stderr_text(&journal).as_deref(), Some("bad \"news\""));

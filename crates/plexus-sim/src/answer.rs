@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_permission_result_counts_as_denied() {
+    fn a_malformed_permission_result_counts_as_denied() {
         for text in [
             r#"{"behavior":"allow","updatedInput":null}"#,
             r#"{"behavior":"allow","updatedInput":"x"}"#,

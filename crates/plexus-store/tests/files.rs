@@ -52,7 +52,7 @@ fn contents(dir: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
 }
 
 #[tokio::test]
-async fn what_was_committed_is_there_after_reopening() -> Test {
+async fn committed_changes_are_there_after_reopening() -> Test {
     let dir = tempfile::tempdir()?;
     let store = open(dir.path())?;
     let session = filled(&store).await?;

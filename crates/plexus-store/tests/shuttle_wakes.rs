@@ -117,7 +117,7 @@ fn no_wake_is_lost_in_any_order() {
 }
 
 #[test]
-fn whoever_comes_and_goes_takes_no_wake_from_those_who_stay() {
+fn subscribers_that_leave_take_no_wake_from_those_who_stay() {
     in_every_order(|| {
         let (store, wakes) = (Store::default(), Wakes::default());
         let visitor = {

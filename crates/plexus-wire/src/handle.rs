@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_handle_is_refused_with_the_form() {
+    fn a_malformed_handle_is_refused_with_the_right_form() {
         let id = PluginId::of("x", 1);
         for text in [
             "",

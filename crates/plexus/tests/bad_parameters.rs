@@ -213,7 +213,7 @@ async fn every_parameter_of_every_method_is_refused_by_its_path() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_no_schema_says_is_refused_by_its_path_too() {
+async fn rules_beyond_the_schema_are_refused_with_their_path_too() {
     let stage = Stage::new().await;
     let before = stage.counts().await;
     let (session, work) = (stage.session.as_str(), stage.work.as_str());

@@ -4,6 +4,8 @@
 //! order:
 //!
 //! - [`wait`]: waits for something to come true, with a deadline that names what did not come.
+//! - [`cases`](mod@cases): test programs whose cases are ignored where a machine lacks what they
+//!   need.
 //! - [`fixtures`]: the recorded logs of the real CLI, and other files of the workspace.
 //! - [`edits`]: recorded lines with pieces changed, for property tests.
 //! - [`process`]: what a process has started, holds open and weighs; proof that nothing was left
@@ -25,6 +27,7 @@
 //!   own.
 //! - [`server`]: a real `plexus serve` in a directory of its own.
 
+pub mod cases;
 pub mod edits;
 pub mod fixtures;
 pub mod mcp_tool;

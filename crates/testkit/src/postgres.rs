@@ -96,18 +96,16 @@ struct User {
 }
 
 /// Returns the cluster that all tests of this program share, each with
-/// [`Postgres::fresh_database`]. Where PostgreSQL is not installed, prints that and returns `None`.
+/// [`Postgres::fresh_database`]. A program that uses it lists its cases with
+/// [`Cases::with_postgres`](crate::cases::Cases::with_postgres), so that they are ignored where
+/// PostgreSQL is not installed.
 ///
 /// # Panics
 ///
-/// When it cannot be started, and when it is missing although [`REQUIRED`] is set.
-pub fn shared() -> Option<&'static Postgres> {
-    static SHARED: OnceLock<Option<Postgres>> = OnceLock::new();
-    let shared = SHARED.get_or_init(own).as_ref();
-    if shared.is_none() {
-        ignored();
-    }
-    shared
+/// When it is not installed or cannot be started.
+pub fn shared() -> &'static Postgres {
+    static SHARED: OnceLock<Postgres> = OnceLock::new();
+    SHARED.get_or_init(own)
 }
 
 /// Returns a separate cluster that the caller may kill and restart; otherwise like [`shared`].
@@ -115,7 +113,7 @@ pub fn shared() -> Option<&'static Postgres> {
 /// # Panics
 ///
 /// As [`shared`].
-pub fn own() -> Option<Postgres> {
+pub fn own() -> Postgres {
     own_with(PostgresOptions::default())
 }
 
@@ -124,14 +122,10 @@ pub fn own() -> Option<Postgres> {
 /// # Panics
 ///
 /// As [`shared`].
-pub fn own_with(options: PostgresOptions) -> Option<Postgres> {
-    if !is_installed() {
-        ignored();
-        return None;
-    }
+pub fn own_with(options: PostgresOptions) -> Postgres {
     match start(options) {
-        Ok(postgres) => Some(postgres),
-        Err(error) => panic!("PostgreSQL is installed and cannot be started: {error:#}"),
+        Ok(postgres) => postgres,
+        Err(error) => panic!("PostgreSQL cannot be started: {error:#}"),
     }
 }
 
@@ -141,23 +135,16 @@ pub fn is_installed() -> bool {
     programs().is_some()
 }
 
+/// Tells whether a test that needs PostgreSQL is to be ignored here: it is missing, and
+/// [`REQUIRED`] does not ask for it.
+#[must_use]
+pub fn is_missing_and_not_required() -> bool {
+    !is_installed() && std::env::var_os(REQUIRED).is_none_or(|value| value != "1")
+}
+
 /// Starts a separate cluster, for a program that is not a test.
 pub fn start(options: PostgresOptions) -> Result<Postgres> {
     Postgres::start(programs().context("PostgreSQL is not installed")?, options)
-}
-
-/// Reports that a test is skipped here, or fails where that is not allowed.
-#[expect(
-    clippy::print_stderr,
-    reason = "a test that shows nothing here says so where its output is read"
-)]
-fn ignored() {
-    let required = std::env::var_os(REQUIRED).is_some_and(|value| value == "1");
-    assert!(
-        !required,
-        "PostgreSQL is not installed, and {REQUIRED}=1 asks for it: apt-get install postgresql"
-    );
-    eprintln!("ignored: PostgreSQL is not installed (apt-get install postgresql)");
 }
 
 impl Postgres {
@@ -509,8 +496,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_committed_survives_a_kill_and_nothing_survives_the_drop() {
-        let Some(mut postgres) = own() else { return };
+    fn commits_survive_a_kill_and_nothing_survives_the_drop() {
+        if is_missing_and_not_required() {
+            return;
+        }
+        let mut postgres = own();
         let url = postgres.fresh_database().unwrap();
         assert_eq!(
             url,

@@ -511,13 +511,13 @@ export type ChatEvent =
     type: "passthrough";
     /** The whole line. */
     data: JsonObject;
-    /** Its type, with its subtype behind a slash. */
+    /** Its type, with its subtype after a slash. */
     event_type: string;
   }
   /** The chat has ended well. */
   | {
     type: "complete";
-    /** The CLI's own id of the last thing it said: where a fork behind this chat goes on. */
+    /** The CLI's own id of the last thing it said: where a fork after this chat goes on. */
     claude_message_id?: string | null;
     /** The CLI's own id of the conversation. */
     claude_session_id: string | null;
@@ -910,7 +910,7 @@ export type FilesRead = {
 export type FollowParams = {
   /** Go on where this named reader stands. */
   consumer?: string | null;
-  /** Go on behind this position. */
+  /** Go on after this position. */
   cursor?: string | null;
   /** Also live pieces of text, which are never stored. */
   deltas?: boolean | null;
@@ -941,7 +941,7 @@ export type FollowedEvent = {
 
 /** Parameters of `fork`. */
 export type ForkParams = {
-  /** The node to start behind: that of a `complete` event of the session, or the root of the tree for a new conversation; the head without it. */
+  /** The node to start after: that of a `complete` event of the session, or the root of the tree for a new conversation; the head without it. */
   at?: NodeId | null;
   /** Its exact name. */
   name?: string | null;
@@ -1525,7 +1525,7 @@ export type PollParams = {
   chat?: number | null;
   /** Read as this named reader, whose position is kept. It moves when you hand back the cursor you got. */
   consumer?: string | null;
-  /** Read behind this position. */
+  /** Read after this position. */
   cursor?: string | null;
   /** Read from this event on, and move nobody's position. */
   from_seq?: number | null;
@@ -1546,7 +1546,7 @@ export type Polled = {
   type: "ok";
   /** The chat of the last event, or the one that the reader goes on in. A page from a cursor may span chats: each event says its own. */
   chat: number | null;
-  /** The position behind the last event; hand it back to go on there. */
+  /** The position after the last event; hand it back to go on there. */
   cursor: string | null;
   /** The events. */
   events: PolledEvent[];
@@ -1749,7 +1749,7 @@ export type QuestionPart = {
   id: string;
   /** Whether several may be chosen. */
   multiple?: boolean;
-  /** What may be chosen; none: it is answered in words. */
+  /** The options to choose from; without any, it is answered in words. */
   options?: QuestionChoice[];
   /** Whether the answer is a secret, which a screen does not show while it is typed. */
   secret?: boolean;
@@ -2184,7 +2184,7 @@ export type Session = {
   created_at: Millis;
   /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
   handle?: Handle | null;
-  /** The node its next chat starts behind. */
+  /** The node after which its next chat starts. */
   head: Position;
   /** Its id. */
   id: SessionId;
@@ -2221,7 +2221,7 @@ export type Session = {
 /** A result of `create`. */
 export type SessionCreated = {
   type: "created";
-  /** Its tree and the node its first chat starts behind. */
+  /** Its tree and the node after which its first chat starts. */
   head: Position;
   /** The new session. */
   id: SessionId;
@@ -2607,9 +2607,9 @@ export type WakeOn = "change" | "asks_or_ends";
 
 /** The wall around the children of a session. */
 export type Wall = {
-  /** What it holds, in words; only in `get`. */
+  /** What it prevents, in words; only in `get`. */
   enforced?: string[];
-  /** What it does not hold, in words; only in `get`. */
+  /** What it does not prevent, in words; only in `get`. */
   gaps?: string[];
   /** Where the key of the model is; only in `get`. */
   key?: string | null;

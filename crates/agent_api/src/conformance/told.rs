@@ -21,7 +21,7 @@ pub(super) const STATEMENTS: &[Statement] = &[
     statement!(27, one_call_and_one_result_for_a_tool_use),
     statement!(28, the_session_is_told_once_and_again_at_the_end),
     statement!(29, the_final_text_is_the_last_message),
-    statement!(35, what_an_agent_prints_beside_its_envelope_stays_inside),
+    statement!(35, output_of_an_agent_outside_its_envelope_is_not_shown),
     statement!(35, the_environment_stays_inside),
 ];
 
@@ -216,7 +216,7 @@ async fn the_final_text_is_the_last_message(subject: &dyn Subject) -> Result<(),
     Ok(())
 }
 
-async fn what_an_agent_prints_beside_its_envelope_stays_inside(
+async fn output_of_an_agent_outside_its_envelope_is_not_shown(
     subject: &dyn Subject,
 ) -> Result<(), Stop> {
     let mut played = 0;

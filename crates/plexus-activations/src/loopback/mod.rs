@@ -145,7 +145,7 @@ impl Loopback {
             };
             let error = self.approvals.respond(&call.caller, approval_id, answer, None).await.err();
             if let Some(error) = &error {
-                // The call as a whole works, so nobody else notes what was tried in it.
+                // The call as a whole succeeds, so this refusal is recorded here.
                 self.refusals.failed(&call.caller, "loopback.respond_many", error).await;
             }
             outcomes.push(RespondOutcome { approval_id, ok: error.is_none(), error });

@@ -150,7 +150,7 @@ read answer; say done; end; cat"#;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_a_killed_agent_had_begun_to_say_is_kept() {
+async fn an_unfinished_text_of_a_killed_agent_is_kept() {
     let world = world(&format!("{OPEN}say half; kill -9 $$"), |_| {}).await;
     let events = chat(&world).await;
     assert_eq!(texts(&events), ["half"], "{events:#?}");

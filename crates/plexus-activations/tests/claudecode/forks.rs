@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::common::{World, texts};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fork_begins_behind_any_chat_that_completed_or_at_the_root() {
+async fn a_fork_begins_after_any_chat_that_completed_or_at_the_root() {
     let world = World::new().await;
     let session = world.create("trunk", json!({})).await;
     let first = world.chat_to_end(&session, "sim:\nsay one").await;
@@ -61,7 +61,7 @@ async fn a_fork_begins_behind_any_chat_that_completed_or_at_the_root() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_source_says_after_the_fork_is_not_the_forks() {
+async fn messages_of_the_source_after_the_fork_are_not_the_forks() {
     let world = World::new().await;
     let session = world.create("trunk", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay one").await;

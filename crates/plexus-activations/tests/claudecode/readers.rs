@@ -405,7 +405,7 @@ async fn no_piece_of_a_text_comes_after_the_event_it_belongs_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_comes_in_the_middle_of_a_text_is_told_its_beginning() {
+async fn a_late_client_is_told_the_beginning_of_the_text() {
     let world = World::new().await;
     let session = world.create("joined", json!({})).await;
     let follow = json!({"session_id": session, "deltas": true});

@@ -43,7 +43,7 @@ async fn a_parent_is_woken_only_when_a_child_asks_or_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_for_approvals_may_also_hear_of_ends() {
+async fn a_wait_for_approvals_can_also_hear_of_ends() {
     let world = World::new().await;
     let session = world.create("ends", json!({})).await;
     let wait = async |after: Value| {

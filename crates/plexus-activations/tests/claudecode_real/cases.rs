@@ -169,7 +169,7 @@ pub(crate) async fn a_task_that_ends_after_the_first_result_ends_its_chat_once_a
     Ok(())
 }
 
-pub(crate) async fn a_cancel_right_behind_a_prompt_ends_the_chat(cli: PathBuf) -> Result<()> {
+pub(crate) async fn a_cancel_right_after_a_prompt_ends_the_chat(cli: PathBuf) -> Result<()> {
     let stage = Stage::new(cli, |_| {}).await?;
     let session = stage.session("cancelled").await;
     stage.world.chat_to_end(&session, &prompt(&[Step::text("warm")])).await;

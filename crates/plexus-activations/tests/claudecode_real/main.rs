@@ -45,7 +45,7 @@ fn main() -> std::process::ExitCode {
         a_chat_after_the_process_has_left_resumes_the_conversation,
         a_fork_remembers_what_it_shows,
         a_task_that_ends_after_the_first_result_ends_its_chat_once_and_at_the_right_line,
-        a_cancel_right_behind_a_prompt_ends_the_chat,
+        a_cancel_right_after_a_prompt_ends_the_chat,
         hooks_of_a_hostile_repository_do_not_run,
         an_allowed_command_runs_in_the_directory_of_its_session,
         a_subagent_gets_no_directory_of_its_own,

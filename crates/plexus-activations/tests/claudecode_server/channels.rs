@@ -4,14 +4,18 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use testkit::cases::Cases;
 
 use crate::site::{Site, exists, texts, types, until};
 
-/// Runs each case on each channel.
+/// Adds each case for each channel.
 macro_rules! on_both_channels {
     ($($case:ident,)*) => {
-        mod control { $(#[tokio::test(flavor = "multi_thread")] async fn $case() { super::$case("control").await; })* }
-        mod mcp { $(#[tokio::test(flavor = "multi_thread")] async fn $case() { super::$case("mcp").await; })* }
+        pub(crate) fn add_to(cases: Cases) -> Cases {
+            cases
+                $(.case(concat!("channels::control::", stringify!($case)), || $case("control"))
+                .case(concat!("channels::mcp::", stringify!($case)), || $case("mcp")))*
+        }
     };
 }
 
@@ -48,8 +52,8 @@ async fn a_chat_asks_is_answered_and_completes(channel: &str) {
     site.allow(&approval).await;
     let (status, events) = site.end(&session).await;
     assert_eq!(status, "complete");
-    // Over MCP the question comes by its own connection, what the agent says through its journal:
-    // which of the two is stored first is open.
+    // Over MCP the question comes over a connection of its own and the agent's text through the
+    // journal, so either may be stored first.
     let asked = |kind: &&str| ["awaiting_approval", "approval_resolved"].contains(kind);
     let (asked, said): (Vec<&str>, Vec<&str>) = types(&events).into_iter().partition(asked);
     assert_eq!(asked, ["awaiting_approval", "approval_resolved"]);

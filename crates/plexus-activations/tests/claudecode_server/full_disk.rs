@@ -23,12 +23,10 @@ fn numbers(texts: &[&str]) -> Vec<usize> {
 /// The size of a page, which is what the small disk gives room by.
 const PAGE: u64 = 4096;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited_out_also_across_a_kill() {
+pub(crate) async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited_out_also_across_a_kill()
+ {
     const LINES: usize = 400;
-    let Some(mut disks) = SmallDisks::new_or_explain("a full disk under the journal") else {
-        return;
-    };
+    let mut disks = SmallDisks::new().unwrap();
     let mut site = Site::with(options(&disks)).await;
     disks.mount(&site.server.own_data_dir().join("runs"), "4m").unwrap();
     let session = site.create("full", json!({"allowed_tools": ["Bash"]})).await;
@@ -79,9 +77,8 @@ async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited_out_also_a
     assert_eq!(std::fs::read_to_string(site.work().join("note.txt")).unwrap(), "hello");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn while_the_store_cannot_be_written_a_request_waits_and_a_cancel_is_refused() {
-    let Some(mut disks) = SmallDisks::new_or_explain("a full disk under the store") else { return };
+pub(crate) async fn while_the_store_cannot_be_written_a_request_waits_and_a_cancel_is_refused() {
+    let mut disks = SmallDisks::new().unwrap();
     // The server's whole directory is on the small disk: its store as well as its journals.
     let folder = tempfile::tempdir().unwrap();
     disks.mount(folder.path(), "24m").unwrap();
@@ -111,9 +108,8 @@ async fn while_the_store_cannot_be_written_a_request_waits_and_a_cancel_is_refus
     assert_eq!(asked.len(), 1, "{events:#?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn while_the_store_cannot_be_written_a_delete_is_answered_with_an_error() {
-    let Some(mut disks) = SmallDisks::new_or_explain("a full disk under a delete") else { return };
+pub(crate) async fn while_the_store_cannot_be_written_a_delete_is_answered_with_an_error() {
+    let mut disks = SmallDisks::new().unwrap();
     let folder = tempfile::tempdir().unwrap();
     disks.mount(folder.path(), "24m").unwrap();
     let site =

@@ -5,8 +5,7 @@ use serde_json::json;
 
 use crate::site::{DEADLINE, Site, texts};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn while_a_child_streams() {
+pub(crate) async fn while_a_child_streams() {
     let mut site = Site::new().await;
     let session = site.create("streams", json!({})).await;
     let script: String = (0..60).map(|n| format!("\nsay {n}\nsleep 30")).collect();
@@ -23,8 +22,7 @@ async fn while_a_child_streams() {
     assert_eq!(texts(&events), (0..60).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn while_a_child_waits_for_permission() {
+pub(crate) async fn while_a_child_waits_for_permission() {
     let mut site = Site::new().await;
     let session = site.create("asks", json!({})).await;
     site.chat(
@@ -47,8 +45,7 @@ async fn while_a_child_waits_for_permission() {
     assert_eq!(std::fs::read_to_string(site.work().join("note.txt")).unwrap(), "hello");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn and_away_while_the_child_finishes_and_leaves() {
+pub(crate) async fn and_away_while_the_child_finishes_and_leaves() {
     let mut site = Site::new().await;
     let session = site.create("away", json!({})).await;
     site.chat(
@@ -70,8 +67,7 @@ async fn and_away_while_the_child_finishes_and_leaves() {
     assert!(last.contains("exit code 7") && last.contains("goodbye"), "{last}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stopped_server_leaves_its_children_running() {
+pub(crate) async fn a_stopped_server_leaves_its_children_running() {
     let mut site = Site::new().await;
     let session = site.create("stays", json!({})).await;
     site.chat(&session, "sim:\nsay begun\nsleep 1000\nsay still here").await;

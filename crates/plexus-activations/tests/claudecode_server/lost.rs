@@ -15,8 +15,7 @@ fn last_words(events: &[Value]) -> &str {
     events.last().unwrap()["message"].as_str().unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn killed_between_the_exit_of_a_child_and_our_noticing() {
+pub(crate) async fn killed_between_the_exit_of_a_child_and_our_noticing() {
     for (channel, last_step, expected) in
         [("mcp", "say over", "complete"), ("control", "say over\nexit 0", "failed")]
     {
@@ -51,8 +50,7 @@ async fn killed_between_the_exit_of_a_child_and_our_noticing() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn killed_in_the_middle_of_a_write_to_the_inbox() {
+pub(crate) async fn killed_in_the_middle_of_a_write_to_the_inbox() {
     let mut site = Site::new().await;
     let session = site.create("inbox", json!({})).await;
     site.chat(&session, "sim:\nsay begun\ntool Bash {\"command\":\"echo x >> ran\"}\nsay over")
@@ -92,8 +90,7 @@ async fn killed_in_the_middle_of_a_write_to_the_inbox() {
     assert!(history["decisions"][0]["delivered_at"].is_number(), "{history:#}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_recycled_pid_is_not_taken_for_the_child() {
+pub(crate) async fn a_recycled_pid_is_not_taken_for_the_child() {
     let mut site = Site::new().await;
     let session = site.create("recycled", json!({})).await;
     site.chat(&session, "sim:\nburst 5 10\nhang").await;
@@ -119,8 +116,7 @@ async fn a_recycled_pid_is_not_taken_for_the_child() {
     assert!(last_words(&events).contains("nobody saw how"), "{events:#?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_shim_killed_under_a_server_that_runs_and_under_one_that_is_away() {
+pub(crate) async fn a_shim_killed_under_a_server_that_runs_and_under_one_that_is_away() {
     for away in [false, true] {
         let mut site = Site::new().await;
         let session = site.create("shim", json!({"allowed_tools": ["Bash"]})).await;
@@ -150,8 +146,7 @@ async fn a_shim_killed_under_a_server_that_runs_and_under_one_that_is_away() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_child_killed_under_a_server_that_runs_and_under_one_that_is_away() {
+pub(crate) async fn a_child_killed_under_a_server_that_runs_and_under_one_that_is_away() {
     for away in [false, true] {
         let mut site = Site::new().await;
         let session = site.create("child", json!({"allowed_tools": ["Bash"]})).await;

@@ -128,7 +128,7 @@ async fn a_malformed_permit_is_denied_in_words_and_nothing_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_call_of_the_permission_tool_is_refused_and_nothing_waits() {
+async fn a_malformed_call_of_the_permission_tool_is_refused_and_nothing_waits() {
     let client = Client::begin().await;
     // Not UTF-8, not JSON, larger than a request may be, and another tool than there is.
     let (status, _) = client.call("loopback_permit", b"{\"tool_name\":\"\xff\xfe\"}").await;

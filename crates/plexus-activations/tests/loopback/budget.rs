@@ -88,7 +88,7 @@ async fn a_shared_budget_stops_every_chat_below_it_within_one_result() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_runs_is_set_aside_until_its_result_comes() {
+async fn a_running_chat_reserves_budget_until_its_result() {
     let world = World::new().await;
     let one = price(&world).await;
     let top =
@@ -247,7 +247,7 @@ async fn parallel_creates_do_not_exceed_the_number_of_children() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_runs_is_told_when_most_of_a_budget_is_used_up() {
+async fn running_chats_are_told_when_most_of_a_budget_is_used() {
     let world = World::new().await;
     let one = price(&world).await;
     let top =

@@ -112,7 +112,7 @@ async fn waiting_for_an_approval_ends_with_one_or_with_the_time() {
 }
 
 #[tokio::test]
-async fn pages_of_what_waits_and_of_what_was_decided_are_complete() {
+async fn pages_of_pending_and_decided_approvals_are_complete() {
     let desk = Arc::new(Desk::new().await);
     let session = desk.create("s", json!({})).await;
     let mut tasks = Vec::new();

@@ -72,7 +72,7 @@ async fn desk() -> (Arc<Desk>, Arc<Tried>) {
 }
 
 #[tokio::test]
-async fn a_command_is_tried_for_whoever_may_allow_it() {
+async fn a_caller_that_may_allow_a_command_may_try_it() {
     let (desk, tried) = desk().await;
     let env = json!({"KEPT": "k", "ANTHROPIC_API_KEY": "secret"});
     let top = json!({"can_spawn": true, "may_decide": ["Bash(make:*)"], "env": env});

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_cannot_be_told_is_refused_and_not_left_out() {
+    fn a_setting_that_an_agent_does_not_take_is_refused() {
         for (name, more, expected) in [
             ("goose", json!({"loopback_enabled": false}), "without asking"),
             ("goose", json!({"allowed_tools": ["shell"]}), "allowed_tools"),

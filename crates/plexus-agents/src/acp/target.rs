@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_profile_does_not_know_is_a_doubt() {
+    fn a_tool_that_the_profile_does_not_know_is_a_doubt() {
         for (agent, tool, input, expected) in [
             ("goose", "shell", json!({"command": "ls", "sandbox": "off"}), "`sandbox`"),
             ("goose", "shell", json!({"command": 1}), "`command`"),

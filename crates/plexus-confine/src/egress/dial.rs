@@ -32,7 +32,7 @@ pub(crate) async fn dial(
         Err(_elapsed) => return Err(format!("{host} could not be resolved in time")),
     };
     // A user who lists an address, or localhost, means it. A name that leads to this machine or its
-    // networks was not meant so: behind it are metadata services and the user's own servers.
+    // networks was not meant that way: metadata services and the user's own servers are there.
     let is_meant = host.parse::<IpAddr>().is_ok() || host == "localhost";
     let usable: Vec<_> = found.into_iter().filter(|at| is_meant || is_public(at.ip())).collect();
     if usable.is_empty() {

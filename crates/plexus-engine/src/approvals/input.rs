@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_like_a_token_is_shown_as_it_is() {
+    fn a_text_that_only_looks_like_a_token_is_shown() {
         for plain in ["plx_", "plx_the-name-of-a-directory-that-is-long", "plx_0123456789abcdef"] {
             let input = json!({ "command": plain, plain: [plain] });
             assert_eq!(acceptable(&text(&input)).unwrap(), input);

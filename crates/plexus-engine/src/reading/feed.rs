@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_gives_what_is_behind_a_position_it_knows() {
+    fn a_ring_gives_the_events_after_a_position_it_knows() {
         let mut ring = Ring::default();
         assert_eq!(positions(ring.after(0)), None);
         ring.extend(0, &[entry(1), entry(2)]);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_follower_takes_a_bounded_part_and_goes_on_behind_it() {
+    fn a_follower_takes_a_bounded_part_and_goes_on_after_it() {
         let text = "x".repeat(TAKE.bytes / 2);
         let mut ring = Ring::default();
         for i in 0..3 {

@@ -421,7 +421,7 @@ fn an_edit_is_accepted_inside_and_where_nothing_takes_orders_from_it() {
 }
 
 #[test]
-fn what_is_suggested_says_what_it_lets_through() {
+fn a_suggestion_says_what_it_lets_through() {
     let place = Place::new();
     for (command, pattern, label) in [
         ("git diff --stat", "Bash(git diff:*)", "only show files"),

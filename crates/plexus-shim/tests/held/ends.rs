@@ -79,7 +79,7 @@ fn descendants_are_ended_wherever_they_moved() {
 }
 
 #[test]
-fn whoever_belongs_to_a_run_is_found_by_its_name_when_the_shim_is_gone() {
+fn processes_of_a_run_are_found_by_its_name_when_the_shim_is_gone() {
     let mut shim =
         Shim::start("setsid sh -c 'setsid sleep 600 &'; sleep 600 & echo ready; read -r line");
     shim.wait_for_line("ready");

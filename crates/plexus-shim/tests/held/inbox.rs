@@ -58,7 +58,7 @@ fn a_late_number_is_sent_late_and_no_number_twice() {
 }
 
 #[test]
-fn what_is_not_a_message_is_set_aside_and_never_sent() {
+fn a_file_that_is_no_message_is_set_aside_and_never_sent() {
     let prepared = Shim::prepare("cat", |_| {});
     let inbox = prepared.run.inbox();
     let secret = prepared.temp.path().join("secret");

@@ -100,7 +100,7 @@ fn a_conversation_costs_the_same_in_one_process_and_in_several() {
 }
 
 #[test]
-fn a_conversation_is_taken_up_behind_a_message_and_costs_on_from_all_of_it() {
+fn a_conversation_forked_after_a_message_keeps_its_whole_cost() {
     let sandbox = Sandbox::new();
     let said = |run: &Finished| {
         let line = run.lines.iter().rfind(|line| line["type"] == "assistant").unwrap();
@@ -129,7 +129,7 @@ fn a_conversation_is_taken_up_behind_a_message_and_costs_on_from_all_of_it() {
 }
 
 #[test]
-fn what_a_killed_process_cost_is_not_counted_on() {
+fn the_cost_of_a_killed_process_is_not_carried_on() {
     let sandbox = Sandbox::new();
     let mut run = sandbox.control(&[]);
     run.send(&[prompt(UUID, "sim:\nsay x\ncrash")]);

@@ -22,7 +22,11 @@ const CHATS: i64 = 64;
 const WAKES: usize = 200;
 
 pub(crate) async fn measure() -> anyhow::Result<()> {
-    let Some(cluster) = testkit::postgres::own() else { return Ok(()) };
+    if !testkit::postgres::is_installed() {
+        println!("PostgreSQL is not installed (apt-get install postgresql)");
+        return Ok(());
+    }
+    let cluster = testkit::postgres::own();
     println!(
         "durable events of {BODY} bytes on PostgreSQL, synchronous_commit=on, events/s, best of \
          {ROUNDS} rounds in turns"

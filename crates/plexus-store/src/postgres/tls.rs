@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_url_says_about_encryption_is_taken_out_of_it() {
+    fn encryption_settings_are_taken_out_of_the_url() {
         let verified =
             |file: Option<&str>| Encryption::Verified { authorities: file.map(PathBuf::from) };
         for (url, left, said) in [
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_leave_it_open_who_reads_along_is_refused_with_the_next_step() {
+    fn weak_or_ambiguous_tls_settings_are_refused_with_the_next_step() {
         for (query, next) in [
             ("sslmode=prefer", "say sslmode=verify-full"),
             ("sslmode=allow", "say sslmode=verify-full"),

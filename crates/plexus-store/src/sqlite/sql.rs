@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sqlite_says_becomes_what_a_caller_can_do() {
+    fn sqlite_errors_become_errors_that_a_caller_can_act_on() {
         assert!(matches!(error(ffi::SQLITE_IOERR_FSYNC), StoreError::Poisoned { .. }));
         assert!(matches!(error(ffi::SQLITE_IOERR_DIR_FSYNC), StoreError::Poisoned { .. }));
         assert!(matches!(error(ffi::SQLITE_IOERR_WRITE), StoreError::Unavailable { .. }));

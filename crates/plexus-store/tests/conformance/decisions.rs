@@ -245,7 +245,7 @@ fn aside(amount: Spend, within: Vec<SpendLimit>) -> Reservation {
     Reservation { amount, within }
 }
 
-pub(crate) async fn what_a_chat_sets_aside_keeps_others_from_starting_until_it_ends(
+pub(crate) async fn a_chats_reservation_keeps_others_from_starting_until_it_ends(
     store: &dyn Store,
 ) -> anyhow::Result<()> {
     let top = session(store, "top", None).await?;

@@ -183,9 +183,7 @@ pub(crate) async fn the_feed_has_all_events_in_commit_order(
     Ok(())
 }
 
-pub(crate) async fn a_node_id_is_a_cursor_behind_its_event(
-    store: &dyn Store,
-) -> anyhow::Result<()> {
+pub(crate) async fn a_node_id_is_a_cursor_after_its_event(store: &dyn Store) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
     let other = session(store, "other", None).await?;
     whole_chat(store, s, &["a", "b"]).await?;

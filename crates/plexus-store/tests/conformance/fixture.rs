@@ -18,19 +18,17 @@ pub(crate) fn sqlite(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
     Ok(Arc::new(SqliteStore::open(&SqliteOptions::new(dir))?))
 }
 
-/// Opens a store in its own database; `None` where PostgreSQL is not installed.
-pub(crate) async fn postgres() -> anyhow::Result<Option<Arc<dyn Store>>> {
-    static CLUSTER: OnceLock<Option<Postgres>> = OnceLock::new();
-    let found = tokio::task::spawn_blocking(|| {
+/// Opens a store in its own database.
+pub(crate) async fn postgres() -> anyhow::Result<Arc<dyn Store>> {
+    static CLUSTER: OnceLock<Postgres> = OnceLock::new();
+    let url = tokio::task::spawn_blocking(|| {
         // No case here tests power loss, and flushing a database for each case takes long.
         let settings = ["fsync=off", "full_page_writes=off"].map(str::to_owned).to_vec();
         let options =
             postgres::PostgresOptions { settings, ..postgres::PostgresOptions::default() };
-        let cluster = CLUSTER.get_or_init(|| postgres::own_with(options));
-        cluster.as_ref().map(Postgres::fresh_database).transpose()
+        CLUSTER.get_or_init(|| postgres::own_with(options)).fresh_database()
     });
-    let Some(url) = found.await?? else { return Ok(None) };
-    Ok(Some(Arc::new(PostgresStore::open(&PostgresOptions::new(url)).await?)))
+    Ok(Arc::new(PostgresStore::open(&PostgresOptions::new(url.await??)).await?))
 }
 
 pub(crate) fn memory() -> Arc<dyn Store> {

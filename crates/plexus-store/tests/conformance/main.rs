@@ -21,30 +21,34 @@ mod sessions;
 mod upkeep;
 mod wakes;
 
-/// Makes one test of each case for each engine, from `module { case, case }`.
+use std::process::ExitCode;
+
+use testkit::cases::Cases;
+
+/// Makes one case for each engine of each function, from `module { case, case }`.
 macro_rules! suite {
     ($($module:ident { $($case:ident,)* })*) => {
-        mod sqlite {
-            $(mod $module { $(
-                #[tokio::test]
-                async fn $case() -> anyhow::Result<()> {
+        fn main() -> ExitCode {
+            let cases = Cases::new();
+            $($(let cases = cases
+                .case(name("sqlite", stringify!($module), stringify!($case)), || async {
                     let dir = tempfile::tempdir()?;
-                    let store = crate::fixture::sqlite(dir.path())?;
-                    crate::$module::$case(store.as_ref()).await?;
+                    let store = fixture::sqlite(dir.path())?;
+                    $module::$case(store.as_ref()).await?;
                     let faults = store.integrity().await?;
                     anyhow::ensure!(faults.is_empty(), "after the case the store is damaged: \
                         {faults:?}");
                     store.close().await?;
                     Ok(())
-                }
-            )* })*
-        }
-        mod postgres {
-            $(mod $module { $(
-                #[tokio::test]
-                async fn $case() -> anyhow::Result<()> {
-                    let Some(store) = crate::fixture::postgres().await? else { return Ok(()) };
-                    crate::$module::$case(store.as_ref()).await?;
+                })
+                .case(name("memory", stringify!($module), stringify!($case)), || async {
+                    $module::$case(fixture::memory().as_ref()).await
+                });)*)*
+            let cases = cases.with_postgres();
+            $($(let cases = cases
+                .case(name("postgres", stringify!($module), stringify!($case)), || async {
+                    let store = fixture::postgres().await?;
+                    $module::$case(store.as_ref()).await?;
                     match store.integrity().await {
                         // The case was about that.
                         Err(plexus_store::StoreError::Closed) => return Ok(()),
@@ -53,19 +57,14 @@ macro_rules! suite {
                     }
                     store.close().await?;
                     Ok(())
-                }
-            )* })*
-        }
-        mod memory {
-            $(mod $module { $(
-                #[tokio::test]
-                async fn $case() -> anyhow::Result<()> {
-                    let store = crate::fixture::memory();
-                    crate::$module::$case(store.as_ref()).await
-                }
-            )* })*
+                });)*)*
+            cases.run()
         }
     };
+}
+
+fn name(engine: &str, module: &str, case: &str) -> String {
+    format!("{engine}::{module}::{case}")
 }
 
 suite! {
@@ -98,7 +97,7 @@ suite! {
         consumers_are_durable_and_apart,
         the_default_position_only_moves_forward,
         the_feed_has_all_events_in_commit_order,
-        a_node_id_is_a_cursor_behind_its_event,
+        a_node_id_is_a_cursor_after_its_event,
         every_event_is_a_node_with_its_handle,
     }
     arbor {
@@ -141,7 +140,7 @@ suite! {
         devices_are_listed_until_they_are_revoked_with_their_tokens,
         spending_adds_up_over_the_subtree,
         spending_of_many_sessions_is_read_at_once,
-        what_a_chat_sets_aside_keeps_others_from_starting_until_it_ends,
+        a_chats_reservation_keeps_others_from_starting_until_it_ends,
         a_chat_above_leaves_room_for_the_chats_it_may_wait_for,
         no_rule_ends_with_a_run_that_has_ended,
     }

@@ -83,11 +83,8 @@ async fn goes_on(store: &PostgresStore) {
     wait::eventually_async("a commit after the last failure", PATIENCE, more).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_database_loses_and_repeats_nothing() -> anyhow::Result<()> {
-    let Some(mut cluster) = tokio::task::spawn_blocking(testkit::postgres::own).await? else {
-        return Ok(());
-    };
+pub(crate) async fn a_killed_database_loses_and_repeats_nothing() -> anyhow::Result<()> {
+    let mut cluster = tokio::task::spawn_blocking(testkit::postgres::own).await?;
     let url = cluster.fresh_database()?;
     let store = open(&url).await?;
     let mut kept = None;
@@ -110,11 +107,8 @@ async fn a_killed_database_loses_and_repeats_nothing() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_connections_lose_and_repeat_nothing() -> anyhow::Result<()> {
-    let Some(shared) = tokio::task::spawn_blocking(testkit::postgres::shared).await? else {
-        return Ok(());
-    };
+pub(crate) async fn lost_connections_lose_and_repeat_nothing() -> anyhow::Result<()> {
+    let shared = tokio::task::spawn_blocking(testkit::postgres::shared).await?;
     let direct = tokio::task::spawn_blocking(|| shared.fresh_database()).await??;
     let proxy = Proxy::start(shared.address()).await?;
     let store = open(&shared.url_through(&direct, proxy.address())?).await?;
@@ -156,10 +150,8 @@ struct Held {
 }
 
 impl Held {
-    async fn new() -> anyhow::Result<Option<Self>> {
-        let Some(shared) = tokio::task::spawn_blocking(testkit::postgres::shared).await? else {
-            return Ok(None);
-        };
+    async fn new() -> anyhow::Result<Self> {
+        let shared = tokio::task::spawn_blocking(testkit::postgres::shared).await?;
         let url = tokio::task::spawn_blocking(|| shared.fresh_database()).await??;
         let proxy = Proxy::start(shared.address()).await?;
         let store = open(&shared.url_through(&url, proxy.address())?).await?;
@@ -171,7 +163,7 @@ impl Held {
         let session = session_with_chat(store.as_ref(), "s").await?;
         // One commit without trouble, so that every statement is prepared.
         one(store.as_ref(), append(session, [0])).await?;
-        Ok(Some(Self { proxy, store, direct, locker, watcher, session }))
+        Ok(Self { proxy, store, direct, locker, watcher, session })
     }
 
     /// Starts a commit that has been sent and cannot finish until [`release`](Self::release).
@@ -207,9 +199,9 @@ impl Held {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_whose_answer_was_lost_is_acknowledged_and_not_repeated() -> anyhow::Result<()> {
-    let Some(held) = Held::new().await? else { return Ok(()) };
+pub(crate) async fn a_commit_whose_answer_was_lost_is_acknowledged_and_not_repeated()
+-> anyhow::Result<()> {
+    let held = Held::new().await?;
     let writing = held.commit_that_waits(1).await?;
     held.proxy.set(Weather::Unanswered);
     held.release().await?;
@@ -226,9 +218,8 @@ async fn a_commit_whose_answer_was_lost_is_acknowledged_and_not_repeated() -> an
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_that_was_lost_before_it_was_done_is_done_once() -> anyhow::Result<()> {
-    let Some(held) = Held::new().await? else { return Ok(()) };
+pub(crate) async fn a_commit_that_was_lost_before_it_was_done_is_done_once() -> anyhow::Result<()> {
+    let held = Held::new().await?;
     let writing = held.commit_that_waits(1).await?;
     held.proxy.cut_open_connections();
     held.release().await?;

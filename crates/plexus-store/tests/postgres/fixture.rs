@@ -14,12 +14,9 @@ pub(crate) use crate::common::{allow, decision, new_run, one, question, session_
 /// others.
 const READERS: usize = 4;
 
-/// Creates an empty database; `None` where PostgreSQL is not installed.
-pub(crate) async fn database() -> anyhow::Result<Option<String>> {
-    let found = tokio::task::spawn_blocking(|| {
-        testkit::postgres::shared().map(|shared| shared.fresh_database())
-    });
-    found.await?.transpose()
+/// Creates an empty database.
+pub(crate) async fn database() -> anyhow::Result<String> {
+    tokio::task::spawn_blocking(|| testkit::postgres::shared().fresh_database()).await?
 }
 
 /// Opens a handle, as a separate server would.

@@ -4,9 +4,8 @@ use plexus_store::{PostgresOptions, PostgresStore, Store, StoreError};
 
 use crate::fixture::{database, open, session_with_chat};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn servers_that_start_together_make_one_schema() -> anyhow::Result<()> {
-    let Some(url) = database().await? else { return Ok(()) };
+pub(crate) async fn servers_that_start_together_make_one_schema() -> anyhow::Result<()> {
+    let url = database().await?;
     let all = futures::future::join_all((0..4).map(|_| open(&url))).await;
     let stores = all.into_iter().collect::<Result<Vec<_>, _>>()?;
     let id = session_with_chat(stores[0].as_ref(), "s").await?;
@@ -26,16 +25,12 @@ async fn servers_that_start_together_make_one_schema() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_schema_that_is_not_ours_is_left_as_it_is() -> anyhow::Result<()> {
-    let Some(url) = database().await? else { return Ok(()) };
+pub(crate) async fn a_schema_that_is_not_ours_is_left_as_it_is() -> anyhow::Result<()> {
+    let url = database().await?;
     let name = url.rsplit('/').next().expect("a database").to_owned();
     let sql = async |text: &'static str| {
         let name = name.clone();
-        tokio::task::spawn_blocking(move || {
-            testkit::postgres::shared().expect("it runs").sql(&name, text)
-        })
-        .await?
+        tokio::task::spawn_blocking(move || testkit::postgres::shared().sql(&name, text)).await?
     };
     sql("CREATE SCHEMA plexus; CREATE TABLE plexus.sessions (theirs TEXT)").await?;
     match open(&url).await {
@@ -53,8 +48,7 @@ async fn a_schema_that_is_not_ours_is_left_as_it_is() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test]
-async fn neither_an_error_nor_a_debug_text_holds_the_password() -> anyhow::Result<()> {
+pub(crate) async fn neither_an_error_nor_a_debug_text_holds_the_password() -> anyhow::Result<()> {
     // Port 1 of this machine: nobody listens there.
     let options = PostgresOptions::new("postgres://plexus:s3cret@127.0.0.1:1/plexus");
     let refused = PostgresStore::open(&options).await.expect_err("nobody listens");

@@ -20,21 +20,21 @@ struct Encrypted {
 }
 
 impl Encrypted {
-    /// Returns the one that the tests here share; `None` where PostgreSQL is not installed.
-    async fn shared() -> anyhow::Result<Option<&'static Self>> {
-        static SHARED: OnceLock<Option<Encrypted>> = OnceLock::new();
-        Ok(tokio::task::spawn_blocking(|| SHARED.get_or_init(Self::start).as_ref()).await?)
+    /// Returns the one that the tests here share.
+    async fn shared() -> anyhow::Result<&'static Self> {
+        static SHARED: OnceLock<Encrypted> = OnceLock::new();
+        Ok(tokio::task::spawn_blocking(|| SHARED.get_or_init(Self::start)).await?)
     }
 
-    fn start() -> Option<Self> {
+    fn start() -> Self {
         let authority = authority("ours");
         let key = KeyPair::generate().expect("a key");
         let mut host = CertificateParams::new(Vec::new()).expect("names");
         host.subject_alt_names.push(SanType::IpAddress(Ipv4Addr::LOCALHOST.into()));
         let certificate = host.signed_by(&key, &authority).expect("a certificate").pem();
         let tls = Some(Tls { certificate, key: key.serialize_pem() });
-        let cluster = postgres::own_with(PostgresOptions { tls, ..PostgresOptions::default() })?;
-        Some(Self { cluster, authority: authority.pem() })
+        let cluster = postgres::own_with(PostgresOptions { tls, ..PostgresOptions::default() });
+        Self { cluster, authority: authority.pem() }
     }
 
     /// Creates an empty database and returns its URL and its name.
@@ -86,9 +86,9 @@ async fn refused(url: &str) -> String {
     .await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_connection_of_a_url_that_asks_for_encryption_has_it() -> anyhow::Result<()> {
-    let Some(encrypted) = Encrypted::shared().await? else { return Ok(()) };
+pub(crate) async fn every_connection_of_a_url_that_asks_for_encryption_has_it() -> anyhow::Result<()>
+{
+    let encrypted = Encrypted::shared().await?;
     let folder = tempfile::tempdir()?;
     let trust = believing(&folder, "ours.pem", &encrypted.authority)?;
     for mode in ["require", "verify-full"] {
@@ -121,9 +121,9 @@ async fn every_connection_of_a_url_that_asks_for_encryption_has_it() -> anyhow::
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_cannot_prove_to_be_the_database_gets_no_connection() -> anyhow::Result<()> {
-    let Some(encrypted) = Encrypted::shared().await? else { return Ok(()) };
+pub(crate) async fn a_database_with_the_wrong_certificate_gets_no_connection() -> anyhow::Result<()>
+{
+    let encrypted = Encrypted::shared().await?;
     let folder = tempfile::tempdir()?;
     let ours = believing(&folder, "ours.pem", &encrypted.authority)?;
     let other = believing(&folder, "other.pem", &authority("other").pem())?;
@@ -155,11 +155,10 @@ async fn who_cannot_prove_to_be_the_database_gets_no_connection() -> anyhow::Res
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_without_encryption_is_refused_by_a_url_that_asks_for_it() -> anyhow::Result<()>
-{
-    let Some(url) = database().await? else { return Ok(()) };
-    let password = postgres::shared().expect("it runs").password();
+pub(crate) async fn a_database_without_encryption_is_refused_by_a_url_that_asks_for_it()
+-> anyhow::Result<()> {
+    let url = database().await?;
+    let password = postgres::shared().password();
     let folder = tempfile::tempdir()?;
     let trust = believing(&folder, "ca.pem", &authority("ours").pem())?;
     for mode in ["require", "verify-full"] {

@@ -27,9 +27,8 @@ fn decide(id: ApprovalId, verdict: Verdict) -> Change {
     Change::DecideApproval(DecideApproval { again: Again::Refused, ..decision(id, verdict) })
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_commit_on_one_server_wakes_who_waits_on_another() -> anyhow::Result<()> {
-    let Some(url) = database().await? else { return Ok(()) };
+pub(crate) async fn a_commit_on_one_server_wakes_who_waits_on_another() -> anyhow::Result<()> {
+    let url = database().await?;
     let (a, b) = (open(&url).await?, open(&url).await?);
     let s = session_with_chat(a.as_ref(), "s").await?;
     let open = asked(s);
@@ -59,9 +58,8 @@ async fn a_commit_on_one_server_wakes_who_waits_on_another() -> anyhow::Result<(
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lost_listener_costs_a_look_and_no_wake() -> anyhow::Result<()> {
-    let Some(url) = database().await? else { return Ok(()) };
+pub(crate) async fn a_lost_listener_costs_a_look_and_no_wake() -> anyhow::Result<()> {
+    let url = database().await?;
     let (a, b) = (open(&url).await?, open(&url).await?);
     let s = session_with_chat(a.as_ref(), "s").await?;
     let mut wake = a.watch(Topic::Session(s));
@@ -72,10 +70,8 @@ async fn a_lost_listener_costs_a_look_and_no_wake() -> anyhow::Result<()> {
     );
     for n in 0..5 {
         let (name, kill) = (name.clone(), kill.clone());
-        tokio::task::spawn_blocking(move || {
-            testkit::postgres::shared().expect("it runs").sql(&name, &kill)
-        })
-        .await??;
+        tokio::task::spawn_blocking(move || testkit::postgres::shared().sql(&name, &kill))
+            .await??;
         let commit = one(b.as_ref(), append(s, [n])).await?.commit;
         let woken = async { while wake.changed().await < commit {} };
         wait::within("the wake after the listener was lost", PATIENCE, woken).await;
@@ -83,9 +79,8 @@ async fn a_lost_listener_costs_a_look_and_no_wake() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_of_two_servers_decides() -> anyhow::Result<()> {
-    let Some(url) = database().await? else { return Ok(()) };
+pub(crate) async fn one_of_two_servers_decides() -> anyhow::Result<()> {
+    let url = database().await?;
     let (a, b) = (open(&url).await?, open(&url).await?);
     for n in 0..20 {
         let s = session_with_chat(a.as_ref(), &format!("s{n}")).await?;
@@ -109,9 +104,8 @@ async fn one_of_two_servers_decides() -> anyhow::Result<()> {
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_is_given_once_and_a_chat_is_started_once() -> anyhow::Result<()> {
-    let Some(url) = database().await? else { return Ok(()) };
+pub(crate) async fn a_name_is_given_once_and_a_chat_is_started_once() -> anyhow::Result<()> {
+    let url = database().await?;
     let (a, b) = (open(&url).await?, open(&url).await?);
     for n in 0..20 {
         let new = || CreateSession::new(format!("s{n}"), None);
@@ -140,9 +134,8 @@ async fn a_name_is_given_once_and_a_chat_is_started_once() -> anyhow::Result<()>
 const WRITERS: u64 = 8;
 const EVENTS: u64 = 60;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_of_everything_misses_nothing_of_two_servers() -> anyhow::Result<()> {
-    let Some(url) = database().await? else { return Ok(()) };
+pub(crate) async fn a_reader_of_everything_misses_nothing_of_two_servers() -> anyhow::Result<()> {
+    let url = database().await?;
     let (a, b, reader) = (open(&url).await?, open(&url).await?, open(&url).await?);
     let mut writing = Vec::new();
     for n in 0..WRITERS {
@@ -203,9 +196,8 @@ pub(crate) async fn register(
     Ok(one(store, Change::RegisterServer(new)).await?.lease().expect("a lease"))
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_started_again_fences_what_is_left_of_it() -> anyhow::Result<()> {
-    let Some(url) = database().await? else { return Ok(()) };
+pub(crate) async fn a_server_that_started_again_fences_what_is_left_of_it() -> anyhow::Result<()> {
+    let url = database().await?;
     let (old, new) = (open(&url).await?, open(&url).await?);
     let id = ServerId::generate();
     let first = register(old.as_ref(), id, LONG).await?;
@@ -235,9 +227,8 @@ async fn a_server_that_started_again_fences_what_is_left_of_it() -> anyhow::Resu
     Ok(())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_takeover_and_a_late_write_never_both_happen() -> anyhow::Result<()> {
-    let Some(url) = database().await? else { return Ok(()) };
+pub(crate) async fn a_takeover_and_a_late_write_never_both_happen() -> anyhow::Result<()> {
+    let url = database().await?;
     let (dying, other) = (open(&url).await?, open(&url).await?);
     let id = ServerId::generate();
     for n in 0..8 {

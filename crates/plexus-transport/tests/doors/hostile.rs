@@ -193,7 +193,7 @@ async fn idle_connections_are_bounded_and_the_oldest_makes_room() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_or_called_has_its_code() {
+async fn unreadable_requests_and_unknown_methods_have_their_codes() {
     let server = Server::start(&Arc::default()).await;
     let batch =
         format!("[{}]", vec![r#"{"jsonrpc":"2.0","id":1,"method":"test.echo"}"#; 10_000].join(","));

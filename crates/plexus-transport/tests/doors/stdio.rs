@@ -192,7 +192,7 @@ async fn a_cancelled_call_ends_the_work() {
 }
 
 #[tokio::test]
-async fn what_the_parent_listens_to_is_listened_to_after_a_restart() {
+async fn subscriptions_of_a_parent_survive_a_restart() {
     let desk = Arc::<Desk>::default();
     let server = Server::start(&desk).await;
     let mut parent = Parent::start(server.address, OPERATOR);

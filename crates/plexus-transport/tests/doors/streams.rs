@@ -109,7 +109,7 @@ async fn a_message_over_the_limit_closes_the_socket_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn sse_goes_on_behind_last_event_id() {
+async fn sse_goes_on_after_last_event_id() {
     let desk = Arc::<Desk>::default();
     let server = Server::start(&desk).await;
     let open = |cursor: Option<String>, query: &'static str| {

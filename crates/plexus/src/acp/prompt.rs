@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_cannot_take_is_refused_and_named() {
+    fn a_prompt_block_that_cannot_be_sent_is_refused_and_named() {
         for (block, words) in [
             (json!({"type": "image", "data": "AAAA"}), "no \"mimeType\""),
             (json!({"type": "image", "mimeType": "image/png"}), "no \"data\""),

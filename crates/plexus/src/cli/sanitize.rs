@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_controls_a_terminal_becomes_visible_text() {
+    fn terminal_control_sequences_become_visible_text() {
         for (from, to) in [
             ("plain\ttext\nand more", "plain\ttext\nand more"),
             ("\u{1b}[2J\u{1b}[H", "␛[2J␛[H"),

@@ -261,6 +261,20 @@ mod tests {
     }
 
     #[test]
+    fn every_key_is_in_the_table_of_operations() {
+        let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operations.md");
+        let page = std::fs::read_to_string(page).unwrap();
+        let keys = leaves(&table_of(&Config::default()), "");
+        let missing: Vec<&String> = keys
+            .iter()
+            .map(|(key, _)| key)
+            .filter(|key| !page.contains(&format!("`{key}`")))
+            .collect();
+        assert!(keys.len() > 40, "{keys:?}");
+        assert!(missing.is_empty(), "docs/operations.md does not name {missing:?}");
+    }
+
+    #[test]
     fn database_url_names_a_postgresql_and_nothing_else_and_the_command_line_takes_no_password() {
         let url = |env: &[(&str, &str)]| {
             load(&sources(None, env, &[])).unwrap().store.url.expose().to_owned()

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_a_password_is_told_from_what_cannot_be() {
+    fn possible_passwords_are_told_from_other_texts() {
         for (url, expected) in [
             ("postgres://db/plexus", false),
             ("postgres://plexus@db:5432/plexus", false),

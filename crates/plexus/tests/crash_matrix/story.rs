@@ -126,7 +126,7 @@ fn answer_for(approval: &Value, agent: Agent) -> Result<Answer> {
 
 /// Plays one case and judges it.
 pub(crate) async fn play(case: &Case) -> Result<()> {
-    let Some(mut place) = Place::new(case).await? else { return Ok(()) };
+    let mut place = Place::new(case).await?;
     let played = tell(&mut place, case).await;
     played.map_err(|error| anyhow::anyhow!("{error:#}\nThe server said:\n{}", tail(&place.log())))
 }

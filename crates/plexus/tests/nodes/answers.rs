@@ -7,9 +7,8 @@ use testkit::postgres;
 use crate::cluster::{Cluster, DEADLINE, LONG_LEASE, texts, writes};
 use crate::history::{self, Told};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_question_on_one_server_is_answered_on_another_and_read_on_all_three() {
-    let Some(postgres) = postgres::shared() else { return };
+pub(crate) async fn a_question_on_one_server_is_answered_on_another_and_read_on_all_three() {
+    let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     let cluster = Cluster::start(&[&url, &url, &url], LONG_LEASE).await;
     let mut sessions = Vec::new();
@@ -51,9 +50,8 @@ async fn a_question_on_one_server_is_answered_on_another_and_read_on_all_three()
     history::check(&cluster, 1, &sessions, &told).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn prompts_messages_and_ends_reach_the_child_through_any_server() {
-    let Some(postgres) = postgres::shared() else { return };
+pub(crate) async fn prompts_messages_and_ends_reach_the_child_through_any_server() {
+    let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     let cluster = Cluster::start(&[&url, &url], LONG_LEASE).await;
     let session = cluster.create(0, "steered").await;
@@ -87,9 +85,9 @@ async fn prompts_messages_and_ends_reach_the_child_through_any_server() {
     assert!(!pids.iter().any(|pid| testkit::process::is_alive(*pid)), "deleted with its child");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_rule_that_comes_through_another_server_holds_at_once_and_answers_what_waits() {
-    let Some(postgres) = postgres::shared() else { return };
+pub(crate) async fn a_rule_that_comes_through_another_server_holds_at_once_and_answers_what_waits()
+{
+    let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     let cluster = Cluster::start(&[&url, &url], LONG_LEASE).await;
     let session = cluster.create(0, "ruled").await;
@@ -115,9 +113,8 @@ async fn a_rule_that_comes_through_another_server_holds_at_once_and_answers_what
     assert!(!cluster.work().join("forbidden.txt").exists());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_is_not_begun_anew_where_its_transcript_is_not() {
-    let Some(postgres) = postgres::shared() else { return };
+pub(crate) async fn a_conversation_is_not_begun_anew_where_its_transcript_is_not() {
+    let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     let mut cluster = Cluster::start(&[&url], LONG_LEASE).await;
     // The second server has another home, as on another machine.
@@ -146,9 +143,8 @@ async fn a_conversation_is_not_begun_anew_where_its_transcript_is_not() {
     assert!(texts(&events).concat().contains("say here"), "{events:#?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn nobody_reads_the_password_in_a_log_a_page_or_an_argument() {
-    let Some(postgres) = postgres::shared() else { return };
+pub(crate) async fn nobody_reads_the_password_in_a_log_a_page_or_an_argument() {
+    let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     let cluster = Cluster::start(&[&url], LONG_LEASE).await;
     let session = cluster.create(0, "curious").await;

@@ -29,9 +29,8 @@ async fn answer(cluster: &Cluster, node: usize, approval: &str, approve: bool) -
     .await
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_database_that_is_killed_and_comes_back_loses_nothing_and_ends_no_child() {
-    let Some(mut postgres) = postgres::own() else { return };
+pub(crate) async fn a_database_that_is_killed_and_comes_back_loses_nothing_and_ends_no_child() {
+    let mut postgres = postgres::own();
     let url = postgres.fresh_database().unwrap();
     let cluster = Cluster::start(&[&url, &url], LONG_LEASE).await;
     let (talks, asks) = (cluster.create(0, "talks").await, cluster.create(1, "asks").await);
@@ -62,9 +61,9 @@ async fn a_database_that_is_killed_and_comes_back_loses_nothing_and_ends_no_chil
     history::check(&cluster, 0, &[talks, asks], &[told]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn connections_that_are_cut_delayed_half_closed_or_unanswered_cost_time_and_nothing_else() {
-    let Some(postgres) = postgres::shared() else { return };
+pub(crate) async fn connections_that_are_cut_delayed_half_closed_or_unanswered_cost_time_and_nothing_else()
+ {
+    let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     let (asker, answerer) = (
         Proxy::start(postgres.address()).await.unwrap(),

@@ -11,9 +11,8 @@ use testkit::proxy::{Proxy, Weather};
 use crate::cluster::{Cluster, DEADLINE, LONG_LEASE, SHORT_LEASE, texts, writes};
 use crate::history::{self, Told};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_comes_back_within_its_lease_goes_on_as_if_nothing_had_been() {
-    let Some(postgres) = postgres::shared() else { return };
+pub(crate) async fn a_server_that_comes_back_within_its_lease_goes_on_as_if_nothing_had_been() {
+    let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     let mut cluster = Cluster::start(&[&url, &url], LONG_LEASE).await;
     let session = cluster.create(0, "back").await;
@@ -37,9 +36,8 @@ async fn a_server_that_comes_back_within_its_lease_goes_on_as_if_nothing_had_bee
     history::check(&cluster, 1, &[session], &[told]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_server_left_open_ends_for_good_when_it_does_not_come_back() {
-    let Some(postgres) = postgres::shared() else { return };
+pub(crate) async fn open_chats_of_a_server_that_does_not_come_back_end_for_good() {
+    let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     let mut cluster = Cluster::start(&[&url, &url], SHORT_LEASE).await;
     let (asks, decided, talks) = (
@@ -103,10 +101,9 @@ async fn what_a_server_left_open_ends_for_good_when_it_does_not_come_back() {
     assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["again"]));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_loses_the_database_lets_its_children_go_before_another_takes_over_and_then_comes_back()
+pub(crate) async fn a_server_that_loses_the_database_lets_its_children_go_before_another_takes_over_and_then_comes_back()
  {
-    let Some(postgres) = postgres::shared() else { return };
+    let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     let proxy = Proxy::start(postgres.address()).await.unwrap();
     let through = postgres.url_through(&url, proxy.address()).unwrap();

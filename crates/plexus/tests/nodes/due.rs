@@ -53,9 +53,8 @@ async fn ask(cluster: &Cluster, node: usize, name: &str, params: Value) -> Strin
     session
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_deadline_is_kept_once_whichever_servers_are_there() {
-    let Some(postgres) = postgres::shared() else { return };
+pub(crate) async fn a_deadline_is_kept_once_whichever_servers_are_there() {
+    let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     let mut cluster = Cluster::start(&[&url, &url, &url], LONG_LEASE).await;
     let params =
@@ -106,9 +105,8 @@ async fn a_deadline_is_kept_once_whichever_servers_are_there() {
     history::check(&cluster, 0, &[dead, alive], &[]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_step_of_escalation_is_taken_once_whichever_servers_are_there() {
-    let Some(postgres) = postgres::shared() else { return };
+pub(crate) async fn a_step_of_escalation_is_taken_once_whichever_servers_are_there() {
+    let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     let mut cluster = Cluster::start(&[&url, &url, &url], LONG_LEASE).await;
     let parent = json!({"name": "parent", "working_dir": cluster.work(), "may_decide": ["Write"]});

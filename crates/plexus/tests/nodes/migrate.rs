@@ -62,9 +62,8 @@ async fn everything(store: &dyn Store) -> Vec<String> {
     lines
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_moved_holds_everything_and_goes_on() {
-    let Some(postgres) = postgres::shared() else { return };
+pub(crate) async fn a_store_that_moved_holds_everything_and_goes_on() {
+    let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     // The variable is empty: a server with a file of its own.
     let mut cluster = Cluster::start(&[""], LONG_LEASE).await;

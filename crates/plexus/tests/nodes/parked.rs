@@ -58,9 +58,8 @@ impl Cluster {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_a_dead_server_parked_is_woken_once_by_one_of_the_others() {
-    let Some(postgres) = postgres::shared() else { return };
+pub(crate) async fn an_agent_that_a_dead_server_parked_is_woken_once_by_one_of_the_others() {
+    let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     let mut cluster = start(&url, 3).await;
     let names = ["one", "two", "three", "four", "denied"];
@@ -96,9 +95,8 @@ async fn an_agent_that_a_dead_server_parked_is_woken_once_by_one_of_the_others()
     assert_eq!(cluster.ran("one"), 1);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn another_server_wakes_no_agent_whose_directory_is_not_the_same() {
-    let Some(postgres) = postgres::shared() else { return };
+pub(crate) async fn another_server_wakes_no_agent_whose_directory_is_not_the_same() {
+    let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     let mut cluster = start(&url, 2).await;
     let (changed, approval) = cluster.parks("changed").await;

@@ -102,7 +102,7 @@ impl Editor {
 const BASH: &str = r#"tool Bash {"command":"echo ran >> made"}"#;
 
 #[test]
-fn what_an_editor_may_not_ask_is_refused_and_nothing_runs() {
+fn forbidden_requests_of_an_editor_are_refused_and_nothing_runs() {
     let place = Place::new();
     place.start_server();
     let other = place.call("agents.create", &json!({"name": "other", "working_dir": place.work()}));

@@ -160,7 +160,7 @@ fn errors_of_a_call_are_for_programs_to_read() {
 }
 
 #[test]
-fn what_is_old_is_pruned_with_and_without_a_server() {
+fn old_records_are_pruned_with_and_without_a_server() {
     let place = Place::new();
     assert!(place.fails(&["prune", "--older-than", "30d"]).contains("no store"));
     place.start_server();

@@ -119,7 +119,7 @@ fn a_remembered_rule_answers_the_next_call() {
 }
 
 #[test]
-fn what_was_typed_before_the_question_does_not_answer_it() {
+fn typing_before_the_question_does_not_answer_it() {
     let place = Place::new();
     let mut terminal =
         run(&place, "sim:\nsay wait\nsleep 700\ntool Bash {\"command\":\"touch early\"}");

@@ -26,7 +26,7 @@ fn by_id(letters: &[Letter]) -> BTreeMap<String, String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happens_to_an_approval_is_told_once_each() {
+async fn each_change_of_an_approval_is_told_once() {
     let receiver = Receiver::new(|_| Act::Take).await;
     let stage = Stage::new(&[("phone", receiver.port, "")]).await;
     let session = stage.create("asks", json!({})).await;
@@ -169,7 +169,7 @@ async fn a_slow_or_endless_receiver_holds_nobody_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_takes_is_given_up_and_the_audit_says_so() {
+async fn an_undeliverable_message_is_given_up_and_audited() {
     let receiver = Receiver::new(|_| Act::Fail).await;
     let stage = Stage::new(&[(
         "never",

@@ -527,14 +527,14 @@ class ChatEventPassthrough(TypedDict):
     data: dict[str, Any]
     """The whole line."""
     event_type: str
-    """Its type, with its subtype behind a slash."""
+    """Its type, with its subtype after a slash."""
 
 
 class ChatEventComplete(TypedDict):
     """The chat has ended well."""
     type: Literal['complete']
     claude_message_id: NotRequired[str | None]
-    """The CLI's own id of the last thing it said: where a fork behind this chat goes on."""
+    """The CLI's own id of the last thing it said: where a fork after this chat goes on."""
     claude_session_id: str | None
     """The CLI's own id of the conversation."""
     new_head: Position
@@ -958,7 +958,7 @@ class FollowParams(TypedDict):
     consumer: NotRequired[str | None]
     """Go on where this named reader stands."""
     cursor: NotRequired[str | None]
-    """Go on behind this position."""
+    """Go on after this position."""
     deltas: NotRequired[bool | None]
     """Also live pieces of text, which are never stored."""
     session_id: NotRequired[SessionId | None]
@@ -986,7 +986,7 @@ class FollowedEvent(TypedDict):
 class ForkParams(TypedDict):
     """Parameters of `fork`."""
     at: NotRequired[NodeId | None]
-    """The node to start behind: that of a `complete` event of the session, or the root of the tree
+    """The node to start after: that of a `complete` event of the session, or the root of the tree
     for a new conversation; the head without it."""
     name: NotRequired[str | None]
     """Its exact name."""
@@ -1311,7 +1311,7 @@ class KnownThingSession(TypedDict):
     handle: NotRequired[Handle | None]
     """Its handle, which `plexus.resolve_handle` takes. Always there from this version on."""
     head: Position
-    """The node its next chat starts behind."""
+    """The node after which its next chat starts."""
     id: SessionId
     """Its id."""
     loopback_enabled: bool
@@ -1824,7 +1824,7 @@ class PollParams(TypedDict):
     """Read as this named reader, whose position is kept. It moves when you hand back the cursor you
     got."""
     cursor: NotRequired[str | None]
-    """Read behind this position."""
+    """Read after this position."""
     from_seq: NotRequired[int | None]
     """Read from this event on, and move nobody's position."""
     handles: NotRequired[bool | None]
@@ -1847,7 +1847,7 @@ class Polled(TypedDict):
     """The chat of the last event, or the one that the reader goes on in. A page from a cursor may
     span chats: each event says its own."""
     cursor: str | None
-    """The position behind the last event; hand it back to go on there."""
+    """The position after the last event; hand it back to go on there."""
     events: list[PolledEvent]
     """The events."""
     has_more: bool
@@ -2052,7 +2052,7 @@ class QuestionPart(TypedDict):
     multiple: NotRequired[bool]
     """Whether several may be chosen."""
     options: NotRequired[list[QuestionChoice]]
-    """What may be chosen; none: it is answered in words."""
+    """The options to choose from; without any, it is answered in words."""
     secret: NotRequired[bool]
     """Whether the answer is a secret, which a screen does not show while it is typed."""
     text: str
@@ -2476,7 +2476,7 @@ class Session(TypedDict):
     handle: NotRequired[Handle | None]
     """Its handle, which `plexus.resolve_handle` takes. Always there from this version on."""
     head: Position
-    """The node its next chat starts behind."""
+    """The node after which its next chat starts."""
     id: SessionId
     """Its id."""
     loopback_enabled: bool
@@ -2513,7 +2513,7 @@ class SessionCreated(TypedDict):
     """A result of `create`."""
     type: Literal['created']
     head: Position
-    """Its tree and the node its first chat starts behind."""
+    """Its tree and the node after which its first chat starts."""
     id: SessionId
     """The new session."""
 
@@ -2893,9 +2893,9 @@ class Waited(TypedDict):
 class Wall(TypedDict):
     """The wall around the children of a session."""
     enforced: NotRequired[list[str]]
-    """What it holds, in words; only in `get`."""
+    """What it prevents, in words; only in `get`."""
     gaps: NotRequired[list[str]]
-    """What it does not hold, in words; only in `get`."""
+    """What it does not prevent, in words; only in `get`."""
     key: NotRequired[str | None]
     """Where the key of the model is; only in `get`."""
     missing: NotRequired[str | None]

@@ -116,7 +116,7 @@ async fn a_deadline_two_years_away_is_kept_and_told_of_before() {
 }
 
 #[tokio::test]
-async fn whoever_asked_for_no_deadline_is_reminded_of_for_ever_and_never_expires() {
+async fn a_request_without_a_deadline_is_reminded_of_and_never_expires() {
     let mut scene = Scene::new();
     // Thousands of reminders.
     let season = DAY * 60;

@@ -14,7 +14,7 @@ fn state() -> RunState {
 }
 
 #[test]
-fn what_is_stored_of_a_run_is_what_is_recalled() {
+fn the_stored_state_of_a_run_is_recalled_whole() {
     let mut before = state();
     before.chat.as_mut().unwrap().stop(StopReason::Budget, "spent");
     before.stop = Some(Stop { reason: StopReason::Breach, words: "ran unasked".into() });
@@ -28,7 +28,7 @@ fn what_is_stored_of_a_run_is_what_is_recalled() {
 }
 
 #[test]
-fn what_the_first_stage_stored_is_read_with_its_reasons() {
+fn stop_reasons_that_the_first_stage_stored_are_read() {
     let chat = |cancel: Option<&str>, breach: Option<&str>| {
         json!({
             "number": 3, "prompt": null, "begun": "with_process", "began_at": 5,

@@ -171,7 +171,7 @@ fn a_subagent_speaks_to_the_agent_and_not_to_the_reader() {
 }
 
 #[test]
-fn what_the_cli_says_in_the_models_place_is_not_said() {
+fn synthetic_messages_of_the_cli_are_not_shown_as_the_models() {
     for name in ["h_err400", "h_err401_max1"] {
         let played = Played::fixture(name);
         assert_eq!(played.text(), "", "{name}");

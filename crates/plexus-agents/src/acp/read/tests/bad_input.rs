@@ -146,7 +146,7 @@ fn an_agent_that_cannot_be_used_fails_its_chat_with_the_reason() {
 }
 
 #[test]
-fn what_is_not_of_the_protocol_is_bounded_and_runs_nothing() {
+fn lines_outside_the_protocol_are_bounded_and_run_nothing() {
     let mut play = Play::in_a_turn("goose");
     let notice = |steps: Vec<Step>| matches!(steps[..], [Step::Event(ChatEvent::Notice { .. })]);
     assert!(notice(play.read_text("npm warn something")));

@@ -48,13 +48,10 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Makes the place of a case; nothing where the case wants a PostgreSQL and there is none.
-    pub(crate) async fn new(case: &Case) -> Result<Option<Self>> {
+    /// Makes the place of a case.
+    pub(crate) async fn new(case: &Case) -> Result<Self> {
         let database = match case.victim {
-            Victim::Database => match Database::start()? {
-                Some(database) => Some(database),
-                None => return Ok(None),
-            },
+            Victim::Database => Some(Database::start()?),
             Victim::Server | Victim::NextServer | Victim::Shim | Victim::Child | Victim::Egress => {
                 None
             }
@@ -96,7 +93,7 @@ impl Place {
         };
         place.deal_the_blow();
         place.start(matches!(case.victim, Victim::Server | Victim::Database)).await?;
-        Ok(Some(place))
+        Ok(place)
     }
 
     pub(crate) fn work(&self) -> PathBuf {
