@@ -21,6 +21,8 @@ mod given;
 #[cfg(target_os = "linux")]
 mod instructions;
 #[cfg(target_os = "linux")]
+mod matrix;
+#[cfg(target_os = "linux")]
 mod parked;
 #[cfg(target_os = "linux")]
 mod questions;
@@ -74,6 +76,17 @@ fn main() -> std::process::ExitCode {
         a_parked_agent_survives_a_restart_of_the_server,
         an_agent_that_waited_when_the_machine_died_is_parked,
         an_agent_that_worked_when_the_machine_died_has_failed,;
+        matrix:
+        an_api_that_is_down_after_the_call_runs_it_once,
+        a_truncated_transcript_wakes_nothing,
+        a_transcript_that_is_gone_with_its_copy_wakes_nothing,
+        a_torn_mark_is_written_anew,
+        a_transcript_of_forty_days_that_another_cli_swept_is_put_back,
+        a_machine_that_dies_before_the_transcript_is_written_fails_the_chat,
+        a_woken_cli_that_asks_nothing_is_ended_and_parks_no_other,
+        a_cli_that_was_replaced_by_an_older_one_is_not_woken,
+        an_answer_for_an_input_that_changed_runs_nothing,
+        a_directory_that_moved_wakes_nothing,;
     }
     .run()
 }

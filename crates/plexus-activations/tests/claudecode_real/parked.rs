@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
+use plexus_engine::Settings;
 use serde_json::{Value, json};
 use testkit::messages_api::{PLAN_FILE, Step, prompt};
 use testkit::wait::{PATIENCE, eventually_async};
@@ -12,21 +13,21 @@ use testkit::wait::{PATIENCE, eventually_async};
 use crate::stage::Stage;
 
 /// A command whose runs can be counted.
-const RUN: &str = "echo RAN >> log.txt";
+pub(crate) const RUN: &str = "echo RAN >> log.txt";
 
 /// A hub that parks as soon as it can.
-async fn stage(cli: PathBuf) -> Result<Stage> {
+pub(crate) async fn stage(cli: PathBuf) -> Result<Stage> {
     Stage::new(cli, |settings| settings.park_after = Some(Duration::from_millis(1))).await
 }
 
 impl Stage {
-    fn runs_of_the_command(&self) -> usize {
+    pub(crate) fn runs_of_the_command(&self) -> usize {
         let log = std::fs::read_to_string(self.sandbox.work().join("log.txt")).unwrap_or_default();
         log.lines().count()
     }
 
     /// Starts a chat that asks about a command, and waits until its agent has no process.
-    async fn parked(&self, session: &str, command: &str) -> (u64, Value) {
+    pub(crate) async fn parked(&self, session: &str, command: &str) -> (u64, Value) {
         let text = prompt(&[Step::bash(command), Step::text("done")]);
         let chat = self.world.chat(session, &text).await;
         let approval = self.world.wait_for_approval(session).await;
@@ -35,7 +36,7 @@ impl Stage {
     }
 
     /// The only transcript in the home of the agent.
-    fn transcript(&self) -> PathBuf {
+    pub(crate) fn transcript(&self) -> PathBuf {
         let projects = self.sandbox.home().join(".claude").join("projects");
         let folders = std::fs::read_dir(projects).into_iter().flatten().flatten();
         let mut files = folders.flat_map(|it| std::fs::read_dir(it.path()).into_iter().flatten());
@@ -46,7 +47,7 @@ impl Stage {
 
     /// The same hub after a restart of the machine: no process, no run directory and no temporary
     /// file is left.
-    async fn rebooted(self, boot: &str) -> Self {
+    pub(crate) async fn rebooted(self, boot: &str) -> Self {
         let Self { world, sandbox, api } = self;
         let processes = world.processes();
         let mut down = world.down().await;
@@ -61,7 +62,16 @@ impl Stage {
         Self { world, sandbox, api }
     }
 
-    async fn until_parked(&self, session: &str) -> Value {
+    /// The same hub after a restart, with other settings.
+    pub(crate) async fn restarted_with(self, change: impl FnOnce(&mut Settings)) -> Self {
+        let Self { world, sandbox, api } = self;
+        let mut down = world.down().await;
+        down.change(change);
+        let (world, _) = down.up().await;
+        Self { world, sandbox, api }
+    }
+
+    pub(crate) async fn until_parked(&self, session: &str) -> Value {
         eventually_async("the agent is parked", PATIENCE, async || {
             let pending = self.world.ok("loopback.pending", json!({})).await;
             let all = pending["approvals"].as_array().cloned().unwrap_or_default();

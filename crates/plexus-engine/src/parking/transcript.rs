@@ -168,7 +168,7 @@ pub(crate) fn mark(
         }
         _ => return Err(Unwakeable::Changed(path.clone())),
     };
-    if is_settled(behind) {
+    if is_marked && is_settled(behind) {
         return Err(Unwakeable::Settled(path.clone()));
     }
     if !is_marked {
@@ -254,7 +254,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let facts = facts(dir.path(), tries);
         std::fs::write(&facts.transcript, text).unwrap();
-        let is_settled = |text: &str| text.contains("result");
+        // As the drivers judge: what holds no mark has nothing open.
+        let is_settled = |text: &str| !text.contains("mark") || text.contains("result");
         mark(&facts, dir.path(), ApprovalId::generate(), None, is_settled)?;
         Ok(std::fs::read_to_string(&facts.transcript).unwrap())
     }

@@ -21,10 +21,11 @@ impl Parking {
     async fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("plexus-parking-").tempdir().unwrap();
         let at = |name: &str| folder.path().join(name).display().to_string();
-        // A CLI that changes what it was told, while there is a file `tamper`.
+        // A CLI that changes what it was told, while there is a file `tamper`. It is asked for its
+        // version before its transcript is looked at.
         let script = format!(
             "#!/bin/sh\n\
-             if test -e {}; then sed -i s/ECHO/TAMPERED/ {}/projects/plexus-sim/*; fi\n\
+             if test \"$1\" != --version && test -e {}; then sed -i s/ECHO/TAMPERED/ {}/projects/plexus-sim/*; fi\n\
              exec {} sim \"$@\"\n",
             at("tamper"),
             at("claude"),

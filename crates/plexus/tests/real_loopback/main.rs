@@ -63,6 +63,18 @@ fn main() -> std::process::ExitCode {
             desk::a_plan_is_sent_back_once_and_then_approved,
         )
         .case(
+            "a_call_of_the_evening_is_answered_from_the_page_in_the_morning",
+            parked::a_call_of_the_evening_is_answered_from_the_page_in_the_morning,
+        )
+        .case(
+            "a_second_server_wakes_what_the_first_parked",
+            parked::a_second_server_wakes_what_the_first_parked,
+        )
+        .slow_case(
+            "twenty_parked_agents_hold_no_memory",
+            parked::twenty_parked_agents_hold_no_memory,
+        )
+        .case(
             "control::a_request_made_while_no_server_runs_is_asked_by_the_next",
             killed::a_request_made_while_no_server_runs_is_asked_by_the_next,
         )

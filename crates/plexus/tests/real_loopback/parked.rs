@@ -3,9 +3,14 @@
 //! shown that the real CLI does what the simulator plays.
 
 use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use anyhow::{Result, ensure};
-use testkit::messages_api::Step;
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+use testkit::messages_api::{Step, prompt};
+use testkit::process;
+use testkit::server::{ServerOptions, TestServer};
 
 use crate::site::{CONTROL, Site, count};
 
@@ -86,4 +91,159 @@ pub(crate) async fn killed_while_waking(cli: PathBuf, point: &'static str) -> Re
     site.allow(&approval).await?;
     struck(&mut site, &mark).await?;
     ran_once(&site).await
+}
+
+/// Settings of a server as arguments.
+fn set(settings: &[&str]) -> Vec<std::ffi::OsString> {
+    settings.iter().flat_map(|setting| ["--set".into(), (*setting).into()]).collect()
+}
+
+/// A person's day: a call is asked about in the evening, the machine is restarted at night, the
+/// person answers from the page in the morning, and the work goes on.
+pub(crate) async fn a_call_of_the_evening_is_answered_from_the_page_in_the_morning(
+    cli: PathBuf,
+) -> Result<()> {
+    let mut site = Site::with(cli, CONTROL, None, set(&["park_after_secs=1"]), Vec::new()).await?;
+    site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
+    site.parked().await?;
+
+    // Night: nothing is left but what is on the disk.
+    let left = process::descendants(site.server.pid()?)?;
+    site.server.kill_9()?;
+    left.iter().for_each(|process| process::kill(process.pid));
+    let runs = site.server.data_dir().join("runs");
+    if runs.exists() {
+        std::fs::remove_dir_all(runs)?;
+    }
+    std::fs::remove_dir_all(site.sandbox.outside("tmp"))?;
+    std::fs::create_dir(site.sandbox.outside("tmp"))?;
+    site.server.start_again().await?;
+
+    // Morning: what the page does when somebody opens it and allows the call.
+    let output = Command::new(env!("CARGO_BIN_EXE_plexus"))
+        .args(["dashboard", "--print"])
+        .env("PLEXUS_DATA_DIR", site.server.data_dir())
+        .output()?;
+    let link = String::from_utf8(output.stdout)?;
+    let (page, code) = link.trim().split_once("#code=").context("the link has no code")?;
+    let http = reqwest::Client::new();
+    let html = http.get(page).send().await?.error_for_status()?.text().await?;
+    ensure!(html.contains("<script"), "this is no page: {html}");
+    let url = site.server.url()?.trim_end_matches('/').to_owned();
+    let post = |path: &str, body: Value| {
+        let request = http.post(format!("{url}/{path}")).header("origin", &url);
+        request.header("content-type", "application/json").body(body.to_string())
+    };
+    let answer = post("auth/exchange", json!({"code": code})).send().await?.text().await?;
+    let token: Value = serde_json::from_str(&answer)?;
+    let token = token["token"].as_str().context("no token")?.to_owned();
+    let rpc = async |method: &str, params: Value| -> Result<Value> {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let answer = post("rpc", body).bearer_auth(&token).send().await?.text().await?;
+        let answer: Value = serde_json::from_str(&answer)?;
+        ensure!(answer.get("error").is_none(), "{method}: {answer}");
+        Ok(answer["result"].clone())
+    };
+    let pending = rpc("loopback.pending", json!({})).await?;
+    let approval = &pending["approvals"][0];
+    ensure!(approval["parked"] == true, "the page does not say that it is parked: {pending:#}");
+    ensure!(site.text_of("made").is_empty(), "it ran unasked");
+    let digest = &approval["input_digest"];
+    let allow = json!({"approval_id": approval["id"], "approve": true, "input_digest": digest});
+    rpc("loopback.respond", allow).await?;
+    ran_once(&site).await?;
+
+    site.chat(&[Step::text("on")]).await?;
+    let events = site.completed().await?;
+    ensure!(json!(events).to_string().contains("on"), "{events:#?}");
+    ensure!(site.text_of("made") == "ran\n", "it ran again");
+    Ok(())
+}
+
+/// A server parks an agent and goes away; another one on the same database, with another home,
+/// wakes it from the transcript in the store.
+pub(crate) async fn a_second_server_wakes_what_the_first_parked(cli: PathBuf) -> Result<()> {
+    let Some(postgres) = testkit::postgres::shared() else { return Ok(()) };
+    let database = ("DATABASE_URL".to_owned(), postgres.fresh_database()?);
+    let settings = |name: &str| set(&["park_after_secs=1", "node.lease_secs=12", name]);
+    let env = vec![database.clone()];
+    let mut site = Site::with(cli.clone(), CONTROL, None, settings("node.name=first"), env).await?;
+    let home = site.sandbox.outside("second-home");
+    std::fs::create_dir(&home)?;
+    let mut env = site.sandbox.env();
+    env.retain(|(name, _)| name != "HOME");
+    env.extend([database, ("HOME".to_owned(), home.display().to_string())]);
+    let second = TestServer::with(ServerOptions {
+        plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
+        claude_bin: Some(cli),
+        arguments: settings("node.name=second"),
+        env,
+        ..ServerOptions::default()
+    })
+    .await?;
+    site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
+    site.parked().await?;
+    site.server.kill_9()?;
+    let _first = std::mem::replace(&mut site.server, second);
+    site.eventually("the first server is taken over", async || {
+        let poll = json!({"session_id": site.session, "from_seq": 0, "limit": 1000});
+        let page = site.server.call("claudecode.poll", poll).await?;
+        Ok(page.to_string().contains("the agent stays parked").then_some(()))
+    })
+    .await?;
+    let approval = site.parked().await?;
+    ensure!(site.text_of("made").is_empty(), "it ran unasked");
+    site.allow(&approval).await?;
+    ran_once(&site).await?;
+    ensure!(home.join(".claude/projects").exists(), "the second server used another home");
+    site.chat(&[Step::text("on")]).await?;
+    site.completed().await?;
+    ensure!(site.text_of("made") == "ran\n", "it ran again");
+    Ok(())
+}
+
+/// How many agents the measure parks.
+const AGENTS: usize = 20;
+
+/// What agents weigh while they wait and once they are parked.
+#[allow(clippy::print_stdout, reason = "a measure is printed")]
+pub(crate) async fn twenty_parked_agents_hold_no_memory(cli: PathBuf) -> Result<()> {
+    let site = Site::with(cli, CONTROL, None, set(&["park_after_secs=45"]), Vec::new()).await?;
+    let steps = prompt(&[Step::bash("echo ran >> made"), Step::text("done")]);
+    let before = process::resident_bytes(site.server.pid()?)?;
+    for n in 0..AGENTS {
+        let create = json!({"name": format!("agent-{n}"), "working_dir": site.sandbox.work(),
+            "loopback_timeout_secs": 0});
+        let created = site.server.call("claudecode.create", create).await?;
+        let chat = json!({"session_id": created["id"], "prompt": steps});
+        site.server.call("claudecode.chat_async", chat).await?;
+    }
+    let children = || -> Result<(usize, u64)> {
+        let children = process::descendants(site.server.pid()?)?;
+        let bytes = children.iter().map(|it| process::resident_bytes(it.pid).unwrap_or(0));
+        Ok((children.len(), bytes.sum()))
+    };
+    let (most, processes) = (AtomicU64::new(0), AtomicUsize::new(0));
+    site.eventually("every agent is parked", async || {
+        let (count, bytes) = children()?;
+        most.fetch_max(bytes, Ordering::Relaxed);
+        processes.fetch_max(count, Ordering::Relaxed);
+        let list = site.server.call("claudecode.list", json!({})).await?;
+        let sessions = list["sessions"].as_array().context("no sessions")?;
+        let parked = sessions.iter().filter(|it| it["parked"] == true).count();
+        Ok((parked == AGENTS && count == 0).then_some(()))
+    })
+    .await?;
+    let after = process::resident_bytes(site.server.pid()?)?;
+    let mib = |bytes: u64| bytes >> 20;
+    println!(
+        "{AGENTS} agents: at most {} MiB in {} processes while they waited, 0 processes parked; \
+         the server had {} MiB before and {} MiB after",
+        mib(most.into_inner()),
+        processes.into_inner(),
+        mib(before),
+        mib(after)
+    );
+    ensure!(site.text_of("made").is_empty(), "something ran unasked");
+    Ok(())
 }
