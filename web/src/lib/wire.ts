@@ -83,7 +83,7 @@ export type AnsweredOutside = {
   input_digest: string;
   /** Who was told, and answered. */
   receiver: string;
-  /** `webhook`. */
+  /** What the receiver is: `webhook`, `ntfy`, `slack`, `telegram` or `command`. */
   via: string;
 };
 
@@ -1336,6 +1336,55 @@ export type NodeParams = {
   node_id: NodeId;
 };
 
+/** A failure and when it happened. */
+export type NotifyFailure = {
+  /** When. */
+  at: Millis;
+  /** Why. It holds no secret. */
+  why: string;
+};
+
+/** One receiver and how it stands since the server started. */
+export type NotifyReceiver = {
+  /** Whether it may decide. */
+  answers: boolean;
+  /** Why button presses cannot arrive right now. */
+  deaf?: NotifyFailure | null;
+  /** Messages that it took. */
+  delivered: number;
+  /** When it last took one. */
+  delivered_at?: Millis | null;
+  /** Attempts that failed. */
+  failed: number;
+  /** Messages that were given up. */
+  given_up: number;
+  /** What the configuration makes impossible, in words. */
+  hint?: string | null;
+  /** The last failure, also after a later success. */
+  last_failure?: NotifyFailure | null;
+  /** Its name. */
+  name: string;
+  /** How many browsers have subscribed, for `webpush`. */
+  subscriptions?: number | null;
+  /** What it is: `webhook`, `ntfy`, `slack`, `telegram`, `webpush`, `desktop` or `command`. */
+  to: string;
+  /** Messages that wait for it. */
+  waiting: number;
+};
+
+/** A result of `receivers`. */
+export type NotifyReceivers = {
+  type: "receivers";
+  /** The receivers, in the order of the configuration. */
+  receivers: NotifyReceiver[];
+};
+
+/** Parameters of `test`. */
+export type NotifyTestParams = {
+  /** The name of the receiver. */
+  name: string;
+};
+
 /** Who is asked. Only they and those above them may decide; `loopback` checks that, not the store. */
 export type Owner = "operator" | { session: SessionId };
 
@@ -1657,6 +1706,31 @@ export type Pruned = {
   prompts: number;
   /** Directories of runs removed that an accident had left. */
   run_directories: number;
+};
+
+/** A result of `push_key`. */
+export type PushKey = {
+  type: "push_key";
+  /** The server's VAPID key: the uncompressed P-256 point in base64url without padding, which a browser takes as `applicationServerKey`. */
+  public_key: string;
+};
+
+/** Parameters of `push_subscribe`: what a browser's `PushSubscription` says. */
+export type PushSubscribeParams = {
+  /** The browser's authentication secret, in base64url. */
+  auth: string;
+  /** The address of the push service. */
+  endpoint: string;
+  /** What people call this browser. */
+  name?: string | null;
+  /** The browser's public key, in base64url. */
+  p256dh: string;
+};
+
+/** Parameters of `push_unsubscribe`. */
+export type PushUnsubscribeParams = {
+  /** The address of the push service, as it was subscribed. */
+  endpoint: string;
 };
 
 /** What an agent asks its user. */
@@ -2607,6 +2681,11 @@ export type Methods = {
   "loopback.rule_test": { params: RuleTestParams; result: RuleTested };
   "loopback.rules": { params: RulesParams; result: RuleList };
   "loopback.wait_for_approval": { params: WaitForApprovalParams; result: PendingApprovals };
+  "notify.push_key": { params: NoParams; result: PushKey };
+  "notify.push_subscribe": { params: PushSubscribeParams; result: Done };
+  "notify.push_unsubscribe": { params: PushUnsubscribeParams; result: Done };
+  "notify.receivers": { params: NoParams; result: NotifyReceivers };
+  "notify.test": { params: NotifyTestParams; result: Done };
   "plexus.health": { params: NoParams; result: HealthReport };
   "plexus.methods": { params: NoParams; result: MethodList };
   "plexus.plugins": { params: NoParams; result: PluginList };

@@ -88,7 +88,7 @@ class AnsweredOutside(TypedDict):
     receiver: str
     """Who was told, and answered."""
     via: str
-    """`webhook`."""
+    """What the receiver is: `webhook`, `ntfy`, `slack`, `telegram` or `command`."""
 
 
 class Approval(TypedDict):
@@ -1626,6 +1626,55 @@ class NodeParams(TypedDict):
     """The node."""
 
 
+class NotifyFailure(TypedDict):
+    """A failure and when it happened."""
+    at: Millis
+    """When."""
+    why: str
+    """Why. It holds no secret."""
+
+
+class NotifyReceiver(TypedDict):
+    """One receiver and how it stands since the server started."""
+    answers: bool
+    """Whether it may decide."""
+    deaf: NotRequired[NotifyFailure | None]
+    """Why button presses cannot arrive right now."""
+    delivered: int
+    """Messages that it took."""
+    delivered_at: NotRequired[Millis | None]
+    """When it last took one."""
+    failed: int
+    """Attempts that failed."""
+    given_up: int
+    """Messages that were given up."""
+    hint: NotRequired[str | None]
+    """What the configuration makes impossible, in words."""
+    last_failure: NotRequired[NotifyFailure | None]
+    """The last failure, also after a later success."""
+    name: str
+    """Its name."""
+    subscriptions: NotRequired[int | None]
+    """How many browsers have subscribed, for `webpush`."""
+    to: str
+    """What it is: `webhook`, `ntfy`, `slack`, `telegram`, `webpush`, `desktop` or `command`."""
+    waiting: int
+    """Messages that wait for it."""
+
+
+class NotifyReceivers(TypedDict):
+    """A result of `receivers`."""
+    type: Literal['receivers']
+    receivers: list[NotifyReceiver]
+    """The receivers, in the order of the configuration."""
+
+
+class NotifyTestParams(TypedDict):
+    """Parameters of `test`."""
+    name: str
+    """The name of the receiver."""
+
+
 class OwnerSession(TypedDict):
     """A session, a strict ancestor of the one that asks."""
     session: SessionId
@@ -1949,6 +1998,32 @@ class Pruned(TypedDict):
     """Prompts removed."""
     run_directories: int
     """Directories of runs removed that an accident had left."""
+
+
+class PushKey(TypedDict):
+    """A result of `push_key`."""
+    type: Literal['push_key']
+    public_key: str
+    """The server's VAPID key: the uncompressed P-256 point in base64url without padding, which a
+    browser takes as `applicationServerKey`."""
+
+
+class PushSubscribeParams(TypedDict):
+    """Parameters of `push_subscribe`: what a browser's `PushSubscription` says."""
+    auth: str
+    """The browser's authentication secret, in base64url."""
+    endpoint: str
+    """The address of the push service."""
+    name: NotRequired[str | None]
+    """What people call this browser."""
+    p256dh: str
+    """The browser's public key, in base64url."""
+
+
+class PushUnsubscribeParams(TypedDict):
+    """Parameters of `push_unsubscribe`."""
+    endpoint: str
+    """The address of the push service, as it was subscribed."""
 
 
 class QuestionChoices(TypedDict):
