@@ -81,9 +81,9 @@ export type AnsweredOutside = {
   approved: boolean;
   /** The digest of the input that was decided about. */
   input_digest: string;
-  /** Who was told, and answered: the name of the receiver or of the device. */
+  /** Who was told, and answered. */
   receiver: string;
-  /** `webhook` or `device`. */
+  /** What the receiver is: `webhook`, `ntfy`, `slack`, `telegram` or `command`. */
   via: string;
 };
 
@@ -189,7 +189,7 @@ export type AskedApproval = {
 export type AsksFor = "configured" | "changes" | "everything";
 
 /** What an audit line says, by its kind. */
-export type AuditBody = RefusedAttempt | Breach | BudgetUsed | AnsweredOutside | GivenUp | DeviceChanged | JsonObject;
+export type AuditBody = RefusedAttempt | Breach | BudgetUsed | AnsweredOutside | GivenUp | JsonObject;
 
 /** One line of the audit. */
 export type AuditLine = {
@@ -348,7 +348,7 @@ export type CallError = {
 };
 
 /** The identity behind one call. */
-export type Caller = "operator" | { session: SessionId } | { child: SessionId } | { device: DeviceId };
+export type Caller = "operator" | { session: SessionId } | { child: SessionId };
 
 /** Parameters of `cancel`. */
 export type CancelParams = {
@@ -511,13 +511,13 @@ export type ChatEvent =
     type: "passthrough";
     /** The whole line. */
     data: JsonObject;
-    /** Its type, with its subtype after a slash. */
+    /** Its type, with its subtype behind a slash. */
     event_type: string;
   }
   /** The chat has ended well. */
   | {
     type: "complete";
-    /** The CLI's own id of the last thing it said: where a fork after this chat goes on. */
+    /** The CLI's own id of the last thing it said: where a fork behind this chat goes on. */
     claude_message_id?: string | null;
     /** The CLI's own id of the conversation. */
     claude_session_id: string | null;
@@ -749,8 +749,6 @@ export type DecidedApproval = {
   decided_by?: DecidedBy | null;
   /** When the answer reached the child. */
   delivered_at?: Seconds | null;
-  /** The name of the device that decided; only in `history`. */
-  device?: string | null;
   /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
   handle?: Handle | null;
   /** The tool's input, as it was asked for. */
@@ -774,7 +772,7 @@ export type DecidedApproval = {
 };
 
 /** Who decided. */
-export type DecidedBy = "operator" | { session: SessionId } | { rule: RuleId } | "deadline" | "agent_ended" | "webhook" | { device: DeviceId };
+export type DecidedBy = "operator" | { session: SessionId } | { rule: RuleId } | "deadline" | "agent_ended" | "webhook";
 
 /** A result of `history`. */
 export type DecisionList = {
@@ -798,24 +796,6 @@ export type Delta =
 
 /** How the reason of a denial reaches an agent. */
 export type DenyReason = "none" | "in_answer" | "as_next_message";
-
-/** A device of the operator came or went. */
-export type DeviceChanged = {
-  /** What it is called. */
-  device: string;
-  /** The device. */
-  device_id: DeviceId;
-};
-
-/** One device that decides for the operator, such as a phone. */
-export type DeviceId = string;
-
-/** A result of `devices`. */
-export type DeviceList = {
-  type: "ok";
-  /** The devices, oldest first. */
-  devices: PairedDevice[];
-};
 
 /** A result that says only that it is done. */
 export type Done = { type: "ok" };
@@ -910,7 +890,7 @@ export type FilesRead = {
 export type FollowParams = {
   /** Go on where this named reader stands. */
   consumer?: string | null;
-  /** Go on after this position. */
+  /** Go on behind this position. */
   cursor?: string | null;
   /** Also live pieces of text, which are never stored. */
   deltas?: boolean | null;
@@ -941,7 +921,7 @@ export type FollowedEvent = {
 
 /** Parameters of `fork`. */
 export type ForkParams = {
-  /** The node to start after: that of a `complete` event of the session, or the root of the tree for a new conversation; the head without it. */
+  /** The node to start behind: that of a `complete` event of the session, or the root of the tree for a new conversation; the head without it. */
   at?: NodeId | null;
   /** Its exact name. */
   name?: string | null;
@@ -1356,41 +1336,57 @@ export type NodeParams = {
   node_id: NodeId;
 };
 
+/** A failure and when it happened. */
+export type NotifyFailure = {
+  /** When. */
+  at: Millis;
+  /** Why. It holds no secret. */
+  why: string;
+};
+
+/** One receiver and how it stands since the server started. */
+export type NotifyReceiver = {
+  /** Whether it may decide. */
+  answers: boolean;
+  /** Why button presses cannot arrive right now. */
+  deaf?: NotifyFailure | null;
+  /** Messages that it took. */
+  delivered: number;
+  /** When it last took one. */
+  delivered_at?: Millis | null;
+  /** Attempts that failed. */
+  failed: number;
+  /** Messages that were given up. */
+  given_up: number;
+  /** What the configuration makes impossible, in words. */
+  hint?: string | null;
+  /** The last failure, also after a later success. */
+  last_failure?: NotifyFailure | null;
+  /** Its name. */
+  name: string;
+  /** How many browsers have subscribed, for `webpush`. */
+  subscriptions?: number | null;
+  /** What it is: `webhook`, `ntfy`, `slack`, `telegram`, `webpush`, `desktop` or `command`. */
+  to: string;
+  /** Messages that wait for it. */
+  waiting: number;
+};
+
+/** A result of `receivers`. */
+export type NotifyReceivers = {
+  type: "receivers";
+  /** The receivers, in the order of the configuration. */
+  receivers: NotifyReceiver[];
+};
+
+/** Parameters of `test`. */
+export type NotifyTestParams = {
+  /** The name of the receiver. */
+  name: string;
+};
+
 /** Who is asked. Only they and those above them may decide; `loopback` checks that, not the store. */
 export type Owner = "operator" | { session: SessionId };
-
-/** Parameters of `pair`. */
-export type PairParams = {
-  /** What to call the device (phone, or phone-2 and so on where that is taken). */
-  name?: string | null;
-};
-
-/** A device that may read and decide. */
-export type PairedDevice = {
-  /** Its id, by which decisions name it. */
-  id: DeviceId;
-  /** What it is called. */
-  name: string;
-  /** When it was paired. */
-  paired_at: Millis;
-};
-
-/** A result of `pair`: what a device needs to get its token. */
-export type Pairing = {
-  type: "ok";
-  /** Works once, until `expires_at`. `POST /auth/exchange` takes it. */
-  code: string;
-  /** When the code ends. */
-  expires_at: Millis;
-  /** The SHA-256 of the certificate that the server shows there, if it shows one itself. */
-  fingerprint?: string | null;
-  /** The link to open on the device: it holds the code. */
-  link: string;
-  /** What the device will be called. */
-  name: string;
-  /** Whether other machines reach the link's address, as far as the server knows. */
-  reachable: boolean;
-};
 
 /** A parent outside that has an identity. */
 export type Parent = {
@@ -1525,7 +1521,7 @@ export type PollParams = {
   chat?: number | null;
   /** Read as this named reader, whose position is kept. It moves when you hand back the cursor you got. */
   consumer?: string | null;
-  /** Read after this position. */
+  /** Read behind this position. */
   cursor?: string | null;
   /** Read from this event on, and move nobody's position. */
   from_seq?: number | null;
@@ -1546,7 +1542,7 @@ export type Polled = {
   type: "ok";
   /** The chat of the last event, or the one that the reader goes on in. A page from a cursor may span chats: each event says its own. */
   chat: number | null;
-  /** The position after the last event; hand it back to go on there. */
+  /** The position behind the last event; hand it back to go on there. */
   cursor: string | null;
   /** The events. */
   events: PolledEvent[];
@@ -1712,6 +1708,31 @@ export type Pruned = {
   run_directories: number;
 };
 
+/** A result of `push_key`. */
+export type PushKey = {
+  type: "push_key";
+  /** The server's VAPID key: the uncompressed P-256 point in base64url without padding, which a browser takes as `applicationServerKey`. */
+  public_key: string;
+};
+
+/** Parameters of `push_subscribe`: what a browser's `PushSubscription` says. */
+export type PushSubscribeParams = {
+  /** The browser's authentication secret, in base64url. */
+  auth: string;
+  /** The address of the push service. */
+  endpoint: string;
+  /** What people call this browser. */
+  name?: string | null;
+  /** The browser's public key, in base64url. */
+  p256dh: string;
+};
+
+/** Parameters of `push_unsubscribe`. */
+export type PushUnsubscribeParams = {
+  /** The address of the push service, as it was subscribed. */
+  endpoint: string;
+};
+
 /** What an agent asks its user. */
 export type Question =
   /** Something to choose or to say. An allow carries `answers`, one for each part. */
@@ -1749,7 +1770,7 @@ export type QuestionPart = {
   id: string;
   /** Whether several may be chosen. */
   multiple?: boolean;
-  /** The options to choose from; without any, it is answered in words. */
+  /** What may be chosen; none: it is answered in words. */
   options?: QuestionChoice[];
   /** Whether the answer is a secret, which a screen does not show while it is typed. */
   secret?: boolean;
@@ -1757,20 +1778,10 @@ export type QuestionPart = {
   text: string;
 };
 
-/** How many permission requests of a chat were not allowed. */
-export type Refused = {
-  /** Somebody or a rule denied them. */
-  denied: number;
-  /** Their deadline passed. */
-  expired: number;
-};
-
 /** An attempt that was refused. */
 export type RefusedAttempt = {
   /** Who tried; unknown without a valid token. */
   caller?: Caller | null;
-  /** The name of the device that tried, if one did. */
-  device?: string | null;
   /** The address, where it is no method. */
   door?: string | null;
   /** Why, as the caller was told. */
@@ -1797,16 +1808,6 @@ export type Remember = {
   scope: RuleScope;
   /** How many decisions it may make. */
   uses?: number | null;
-};
-
-/** Parameters of `rename`. */
-export type RenameParams = {
-  /** Its exact name. */
-  name?: string | null;
-  /** The name it gets. */
-  new_name: string;
-  /** The session's id. */
-  session_id?: SessionId | null;
 };
 
 /** Parameters of `render_context`. */
@@ -2184,7 +2185,7 @@ export type Session = {
   created_at: Millis;
   /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
   handle?: Handle | null;
-  /** The node after which its next chat starts. */
+  /** The node its next chat starts behind. */
   head: Position;
   /** Its id. */
   id: SessionId;
@@ -2204,8 +2205,6 @@ export type Session = {
   parent?: SessionId | null;
   /** True while its agent has no process, which a decision starts again. Absent otherwise. */
   parked?: boolean;
-  /** How many permission requests of the newest chat were not allowed. Absent when none was. */
-  refused?: Refused | null;
   /** What running chats have set aside, when a budget limits them. */
   reserved?: Reserved | null;
   /** What it and everything below it have spent. */
@@ -2221,7 +2220,7 @@ export type Session = {
 /** A result of `create`. */
 export type SessionCreated = {
   type: "created";
-  /** Its tree and the node after which its first chat starts. */
+  /** Its tree and the node its first chat starts behind. */
   head: Position;
   /** The new session. */
   id: SessionId;
@@ -2268,15 +2267,6 @@ export type SessionRef = {
   name?: string | null;
   /** Its id. */
   session_id?: SessionId | null;
-};
-
-/** A result of `rename`. */
-export type SessionRenamed = {
-  type: "renamed";
-  /** The session. */
-  id: SessionId;
-  /** Its name from now on. */
-  name: string;
 };
 
 /** What a session is doing. */
@@ -2537,19 +2527,6 @@ export type TreeRendered = {
   text: string;
 };
 
-/** Parameters of `unpair`. */
-export type UnpairParams = {
-  /** The name of the device whose token ends. */
-  name: string;
-};
-
-/** A result of `unpair`. */
-export type Unpaired = {
-  type: "ok";
-  /** The device. What it decided stays, under its name. */
-  id: DeviceId;
-};
-
 /** What a chat used. */
 export type Usage = {
   /** What it cost, in US dollars. */
@@ -2607,9 +2584,9 @@ export type WakeOn = "change" | "asks_or_ends";
 
 /** The wall around the children of a session. */
 export type Wall = {
-  /** What it prevents, in words; only in `get`. */
+  /** What it holds, in words; only in `get`. */
   enforced?: string[];
-  /** What it does not prevent, in words; only in `get`. */
+  /** What it does not hold, in words; only in `get`. */
   gaps?: string[];
   /** Where the key of the model is; only in `get`. */
   key?: string | null;
@@ -2639,7 +2616,6 @@ export type Methods = {
   "agents.kinds": { params: NoParams; result: AgentKinds };
   "agents.list": { params: ListParams; result: SessionList };
   "agents.poll": { params: PollParams; result: Polled };
-  "agents.rename": { params: RenameParams; result: SessionRenamed };
   "agents.render_context": { params: RenderParams; result: Rendered };
   "agents.send": { params: SendParams; result: MessageSent };
   "agents.streams": { params: StreamsParams; result: StreamList };
@@ -2673,7 +2649,6 @@ export type Methods = {
   "claudecode.get_tree": { params: SessionRef; result: TreeOf };
   "claudecode.list": { params: ListParams; result: SessionList };
   "claudecode.poll": { params: PollParams; result: Polled };
-  "claudecode.rename": { params: RenameParams; result: SessionRenamed };
   "claudecode.render_context": { params: RenderParams; result: Rendered };
   "claudecode.send": { params: SendParams; result: MessageSent };
   "claudecode.streams": { params: StreamsParams; result: StreamList };
@@ -2686,12 +2661,9 @@ export type Methods = {
   "cone.poll": { params: PollParams; result: Polled };
   "health.state": { params: NoParams; result: HealthState };
   "identity.code": { params: NoParams; result: SignInCode };
-  "identity.devices": { params: NoParams; result: DeviceList };
-  "identity.pair": { params: PairParams; result: Pairing };
   "identity.parent": { params: ParentParams; result: ParentIdentity };
   "identity.parents": { params: ParentsParams; result: ParentList };
   "identity.revoke": { params: RevokeParams; result: Revoked };
-  "identity.unpair": { params: UnpairParams; result: Unpaired };
   "loopback.audit": { params: ApprovalPageParams; result: AuditList };
   "loopback.configure": { params: ConfigureParams; result: Configured };
   "loopback.files": { params: FilesParams; result: FilesRead };
@@ -2709,6 +2681,11 @@ export type Methods = {
   "loopback.rule_test": { params: RuleTestParams; result: RuleTested };
   "loopback.rules": { params: RulesParams; result: RuleList };
   "loopback.wait_for_approval": { params: WaitForApprovalParams; result: PendingApprovals };
+  "notify.push_key": { params: NoParams; result: PushKey };
+  "notify.push_subscribe": { params: PushSubscribeParams; result: Done };
+  "notify.push_unsubscribe": { params: PushUnsubscribeParams; result: Done };
+  "notify.receivers": { params: NoParams; result: NotifyReceivers };
+  "notify.test": { params: NotifyTestParams; result: Done };
   "plexus.health": { params: NoParams; result: HealthReport };
   "plexus.methods": { params: NoParams; result: MethodList };
   "plexus.plugins": { params: NoParams; result: PluginList };

@@ -86,9 +86,9 @@ class AnsweredOutside(TypedDict):
     input_digest: str
     """The digest of the input that was decided about."""
     receiver: str
-    """Who was told, and answered: the name of the receiver or of the device."""
+    """Who was told, and answered."""
     via: str
-    """`webhook` or `device`."""
+    """What the receiver is: `webhook`, `ntfy`, `slack`, `telegram` or `command`."""
 
 
 class Approval(TypedDict):
@@ -352,11 +352,6 @@ class CallerChild(TypedDict):
     child: SessionId
 
 
-class CallerDevice(TypedDict):
-    """A device of the operator, such as a phone: may read and decide, and nothing else."""
-    device: DeviceId
-
-
 class CancelParams(TypedDict):
     """Parameters of `cancel`."""
     name: NotRequired[str | None]
@@ -527,14 +522,14 @@ class ChatEventPassthrough(TypedDict):
     data: dict[str, Any]
     """The whole line."""
     event_type: str
-    """Its type, with its subtype after a slash."""
+    """Its type, with its subtype behind a slash."""
 
 
 class ChatEventComplete(TypedDict):
     """The chat has ended well."""
     type: Literal['complete']
     claude_message_id: NotRequired[str | None]
-    """The CLI's own id of the last thing it said: where a fork after this chat goes on."""
+    """The CLI's own id of the last thing it said: where a fork behind this chat goes on."""
     claude_session_id: str | None
     """The CLI's own id of the conversation."""
     new_head: Position
@@ -768,8 +763,6 @@ class DecidedApproval(TypedDict):
     """Who decided."""
     delivered_at: NotRequired[Seconds | None]
     """When the answer reached the child."""
-    device: NotRequired[str | None]
-    """The name of the device that decided; only in `history`."""
     handle: NotRequired[Handle | None]
     """Its handle, which `plexus.resolve_handle` takes. Always there from this version on."""
     input: dict[str, Any]
@@ -802,11 +795,6 @@ class DecidedByRule(TypedDict):
     rule: RuleId
 
 
-class DecidedByDevice(TypedDict):
-    """A device of the operator."""
-    device: DeviceId
-
-
 class DecisionList(TypedDict):
     """A result of `history`."""
     type: Literal['ok']
@@ -826,21 +814,6 @@ class DeltaDelta(TypedDict):
     type: Literal['delta']
     text: str
     """The text."""
-
-
-class DeviceChanged(TypedDict):
-    """A device of the operator came or went."""
-    device: str
-    """What it is called."""
-    device_id: DeviceId
-    """The device."""
-
-
-class DeviceList(TypedDict):
-    """A result of `devices`."""
-    type: Literal['ok']
-    devices: list[PairedDevice]
-    """The devices, oldest first."""
 
 
 class Done(TypedDict):
@@ -958,7 +931,7 @@ class FollowParams(TypedDict):
     consumer: NotRequired[str | None]
     """Go on where this named reader stands."""
     cursor: NotRequired[str | None]
-    """Go on after this position."""
+    """Go on behind this position."""
     deltas: NotRequired[bool | None]
     """Also live pieces of text, which are never stored."""
     session_id: NotRequired[SessionId | None]
@@ -986,7 +959,7 @@ class FollowedEvent(TypedDict):
 class ForkParams(TypedDict):
     """Parameters of `fork`."""
     at: NotRequired[NodeId | None]
-    """The node to start after: that of a `complete` event of the session, or the root of the tree
+    """The node to start behind: that of a `complete` event of the session, or the root of the tree
     for a new conversation; the head without it."""
     name: NotRequired[str | None]
     """Its exact name."""
@@ -1256,8 +1229,6 @@ class KnownThingApproval(TypedDict):
     """Who decided."""
     delivered_at: NotRequired[Seconds | None]
     """When the answer reached the child."""
-    device: NotRequired[str | None]
-    """The name of the device that decided; only in `history`."""
     handle: NotRequired[Handle | None]
     """Its handle, which `plexus.resolve_handle` takes. Always there from this version on."""
     input: dict[str, Any]
@@ -1311,7 +1282,7 @@ class KnownThingSession(TypedDict):
     handle: NotRequired[Handle | None]
     """Its handle, which `plexus.resolve_handle` takes. Always there from this version on."""
     head: Position
-    """The node after which its next chat starts."""
+    """The node its next chat starts behind."""
     id: SessionId
     """Its id."""
     loopback_enabled: bool
@@ -1330,8 +1301,6 @@ class KnownThingSession(TypedDict):
     """The session that created it."""
     parked: NotRequired[bool]
     """True while its agent has no process, which a decision starts again. Absent otherwise."""
-    refused: NotRequired[Refused | None]
-    """How many permission requests of the newest chat were not allowed. Absent when none was."""
     reserved: NotRequired[Reserved | None]
     """What running chats have set aside, when a budget limits them."""
     spent: Spent
@@ -1657,42 +1626,58 @@ class NodeParams(TypedDict):
     """The node."""
 
 
+class NotifyFailure(TypedDict):
+    """A failure and when it happened."""
+    at: Millis
+    """When."""
+    why: str
+    """Why. It holds no secret."""
+
+
+class NotifyReceiver(TypedDict):
+    """One receiver and how it stands since the server started."""
+    answers: bool
+    """Whether it may decide."""
+    deaf: NotRequired[NotifyFailure | None]
+    """Why button presses cannot arrive right now."""
+    delivered: int
+    """Messages that it took."""
+    delivered_at: NotRequired[Millis | None]
+    """When it last took one."""
+    failed: int
+    """Attempts that failed."""
+    given_up: int
+    """Messages that were given up."""
+    hint: NotRequired[str | None]
+    """What the configuration makes impossible, in words."""
+    last_failure: NotRequired[NotifyFailure | None]
+    """The last failure, also after a later success."""
+    name: str
+    """Its name."""
+    subscriptions: NotRequired[int | None]
+    """How many browsers have subscribed, for `webpush`."""
+    to: str
+    """What it is: `webhook`, `ntfy`, `slack`, `telegram`, `webpush`, `desktop` or `command`."""
+    waiting: int
+    """Messages that wait for it."""
+
+
+class NotifyReceivers(TypedDict):
+    """A result of `receivers`."""
+    type: Literal['receivers']
+    receivers: list[NotifyReceiver]
+    """The receivers, in the order of the configuration."""
+
+
+class NotifyTestParams(TypedDict):
+    """Parameters of `test`."""
+    name: str
+    """The name of the receiver."""
+
+
 class OwnerSession(TypedDict):
     """A session, a strict ancestor of the one that asks."""
     session: SessionId
-
-
-class PairParams(TypedDict):
-    """Parameters of `pair`."""
-    name: NotRequired[str | None]
-    """What to call the device (phone, or phone-2 and so on where that is taken)."""
-
-
-class PairedDevice(TypedDict):
-    """A device that may read and decide."""
-    id: DeviceId
-    """Its id, by which decisions name it."""
-    name: str
-    """What it is called."""
-    paired_at: Millis
-    """When it was paired."""
-
-
-class Pairing(TypedDict):
-    """A result of `pair`: what a device needs to get its token."""
-    type: Literal['ok']
-    code: str
-    """Works once, until `expires_at`. `POST /auth/exchange` takes it."""
-    expires_at: Millis
-    """When the code ends."""
-    fingerprint: NotRequired[str | None]
-    """The SHA-256 of the certificate that the server shows there, if it shows one itself."""
-    link: str
-    """The link to open on the device: it holds the code."""
-    name: str
-    """What the device will be called."""
-    reachable: bool
-    """Whether other machines reach the link's address, as far as the server knows."""
 
 
 class Parent(TypedDict):
@@ -1824,7 +1809,7 @@ class PollParams(TypedDict):
     """Read as this named reader, whose position is kept. It moves when you hand back the cursor you
     got."""
     cursor: NotRequired[str | None]
-    """Read after this position."""
+    """Read behind this position."""
     from_seq: NotRequired[int | None]
     """Read from this event on, and move nobody's position."""
     handles: NotRequired[bool | None]
@@ -1847,7 +1832,7 @@ class Polled(TypedDict):
     """The chat of the last event, or the one that the reader goes on in. A page from a cursor may
     span chats: each event says its own."""
     cursor: str | None
-    """The position after the last event; hand it back to go on there."""
+    """The position behind the last event; hand it back to go on there."""
     events: list[PolledEvent]
     """The events."""
     has_more: bool
@@ -2015,6 +2000,32 @@ class Pruned(TypedDict):
     """Directories of runs removed that an accident had left."""
 
 
+class PushKey(TypedDict):
+    """A result of `push_key`."""
+    type: Literal['push_key']
+    public_key: str
+    """The server's VAPID key: the uncompressed P-256 point in base64url without padding, which a
+    browser takes as `applicationServerKey`."""
+
+
+class PushSubscribeParams(TypedDict):
+    """Parameters of `push_subscribe`: what a browser's `PushSubscription` says."""
+    auth: str
+    """The browser's authentication secret, in base64url."""
+    endpoint: str
+    """The address of the push service."""
+    name: NotRequired[str | None]
+    """What people call this browser."""
+    p256dh: str
+    """The browser's public key, in base64url."""
+
+
+class PushUnsubscribeParams(TypedDict):
+    """Parameters of `push_unsubscribe`."""
+    endpoint: str
+    """The address of the push service, as it was subscribed."""
+
+
 class QuestionChoices(TypedDict):
     """Something to choose or to say. An allow carries `answers`, one for each part."""
     kind: Literal['choices']
@@ -2052,27 +2063,17 @@ class QuestionPart(TypedDict):
     multiple: NotRequired[bool]
     """Whether several may be chosen."""
     options: NotRequired[list[QuestionChoice]]
-    """The options to choose from; without any, it is answered in words."""
+    """What may be chosen; none: it is answered in words."""
     secret: NotRequired[bool]
     """Whether the answer is a secret, which a screen does not show while it is typed."""
     text: str
     """What is asked."""
 
 
-class Refused(TypedDict):
-    """How many permission requests of a chat were not allowed."""
-    denied: int
-    """Somebody or a rule denied them."""
-    expired: int
-    """Their deadline passed."""
-
-
 class RefusedAttempt(TypedDict):
     """An attempt that was refused."""
     caller: NotRequired[Caller | None]
     """Who tried; unknown without a valid token."""
-    device: NotRequired[str | None]
-    """The name of the device that tried, if one did."""
     door: NotRequired[str | None]
     """The address, where it is no method."""
     kind: ErrorKind
@@ -2099,16 +2100,6 @@ class Remember(TypedDict):
     """Which sessions it holds for."""
     uses: NotRequired[int | None]
     """How many decisions it may make."""
-
-
-class RenameParams(TypedDict):
-    """Parameters of `rename`."""
-    name: NotRequired[str | None]
-    """Its exact name."""
-    new_name: str
-    """The name it gets."""
-    session_id: NotRequired[SessionId | None]
-    """The session's id."""
 
 
 class RenderParams(TypedDict):
@@ -2476,7 +2467,7 @@ class Session(TypedDict):
     handle: NotRequired[Handle | None]
     """Its handle, which `plexus.resolve_handle` takes. Always there from this version on."""
     head: Position
-    """The node after which its next chat starts."""
+    """The node its next chat starts behind."""
     id: SessionId
     """Its id."""
     loopback_enabled: bool
@@ -2495,8 +2486,6 @@ class Session(TypedDict):
     """The session that created it."""
     parked: NotRequired[bool]
     """True while its agent has no process, which a decision starts again. Absent otherwise."""
-    refused: NotRequired[Refused | None]
-    """How many permission requests of the newest chat were not allowed. Absent when none was."""
     reserved: NotRequired[Reserved | None]
     """What running chats have set aside, when a budget limits them."""
     spent: Spent
@@ -2513,7 +2502,7 @@ class SessionCreated(TypedDict):
     """A result of `create`."""
     type: Literal['created']
     head: Position
-    """Its tree and the node after which its first chat starts."""
+    """Its tree and the node its first chat starts behind."""
     id: SessionId
     """The new session."""
 
@@ -2556,15 +2545,6 @@ class SessionRef(TypedDict):
     """Its exact name."""
     session_id: NotRequired[SessionId | None]
     """Its id."""
-
-
-class SessionRenamed(TypedDict):
-    """A result of `rename`."""
-    type: Literal['renamed']
-    id: SessionId
-    """The session."""
-    name: str
-    """Its name from now on."""
 
 
 class SignInCode(TypedDict):
@@ -2823,19 +2803,6 @@ class TreeRendered(TypedDict):
     """The tree as indented lines."""
 
 
-class UnpairParams(TypedDict):
-    """Parameters of `unpair`."""
-    name: str
-    """The name of the device whose token ends."""
-
-
-class Unpaired(TypedDict):
-    """A result of `unpair`."""
-    type: Literal['ok']
-    id: DeviceId
-    """The device. What it decided stays, under its name."""
-
-
 class Usage(TypedDict):
     """What a chat used."""
     cost_usd: float
@@ -2893,9 +2860,9 @@ class Waited(TypedDict):
 class Wall(TypedDict):
     """The wall around the children of a session."""
     enforced: NotRequired[list[str]]
-    """What it prevents, in words; only in `get`."""
+    """What it holds, in words; only in `get`."""
     gaps: NotRequired[list[str]]
-    """What it does not prevent, in words; only in `get`."""
+    """What it does not hold, in words; only in `get`."""
     key: NotRequired[str | None]
     """Where the key of the model is; only in `get`."""
     missing: NotRequired[str | None]
@@ -2936,7 +2903,6 @@ AuditBody: TypeAlias = (
     | BudgetUsed
     | AnsweredOutside
     | GivenUp
-    | DeviceChanged
     | dict[str, Any]
 )
 """What an audit line says, by its kind."""
@@ -2946,7 +2912,7 @@ Block: TypeAlias = BlockText | BlockThinking | BlockToolUse | BlockToolResult | 
 """One block of a message."""
 
 
-Caller: TypeAlias = Literal['operator'] | CallerSession | CallerChild | CallerDevice
+Caller: TypeAlias = Literal['operator'] | CallerSession | CallerChild
 """The identity behind one call."""
 
 
@@ -2997,7 +2963,6 @@ DecidedBy: TypeAlias = (
     | Literal['deadline']
     | Literal['agent_ended']
     | Literal['webhook']
-    | DecidedByDevice
 )
 """Who decided."""
 
@@ -3008,10 +2973,6 @@ Delta: TypeAlias = DeltaDeltaStart | DeltaDelta
 
 DenyReason: TypeAlias = Literal['none'] | Literal['in_answer'] | Literal['as_next_message']
 """How the reason of a denial reaches an agent."""
-
-
-DeviceId: TypeAlias = str
-"""One device that decides for the operator, such as a phone."""
 
 
 ErrorKind: TypeAlias = (

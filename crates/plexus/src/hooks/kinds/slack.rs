@@ -5,7 +5,7 @@
 //! the configured channel. Times that Slack states are not used, so no clock matters. Texts of an
 //! agent are sent as plain text: they cannot mention anybody or look like a link.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::header::AUTHORIZATION;
@@ -32,6 +32,9 @@ const OPEN_WITHIN: Duration = Duration::from_secs(20);
 
 /// A connection that says nothing for so long is dead: Slack sends a ping every few seconds.
 const SILENCE: Duration = Duration::from_secs(120);
+
+/// A connection that Slack ends sooner than this is not renewed at once, but after a rest.
+const SHORT_LIFE: Duration = Duration::from_secs(10);
 
 /// The most characters of a header and of a section.
 const HEADER_CHARS: usize = 150;
@@ -82,16 +85,18 @@ impl Slack {
                 Err(why) => why.to_string(),
                 Ok(mut socket) => {
                     listening.hears();
+                    let opened_at = Instant::now();
                     let ended = tokio::select! {
                         ended = self.take(&mut socket, &listening) => ended,
                         () = stop.cancelled() => return,
                     };
                     match ended {
                         // Slack renews its connections every few hours, and says so.
-                        Ended::Asked => {
+                        Ended::Asked if opened_at.elapsed() >= SHORT_LIFE => {
                             pause = Pause::default();
                             continue;
                         }
+                        Ended::Asked => "Slack asked for another socket at once".to_owned(),
                         Ended::Broken(why) => why,
                     }
                 }

@@ -4,7 +4,7 @@
 //! A button carries at most 64 bytes, so it holds the short form of the one-time token. Only the
 //! configured users decide, and only in the configured chat.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use plexus_core::SecretToken;
@@ -21,6 +21,9 @@ const POLL_SECS: u64 = 25;
 
 /// How much longer than that we wait for its answer.
 const POLL_GRACE: Duration = Duration::from_secs(10);
+
+/// A poll that ends sooner than this with nothing to tell is followed by a rest as long.
+const SHORT_POLL: Duration = Duration::from_secs(1);
 
 /// Presses in one answer.
 const MAX_UPDATES: u64 = 20;
@@ -86,6 +89,7 @@ impl Telegram {
                 "allowed_updates": ["callback_query"],
             });
             let within = Duration::from_secs(POLL_SECS) + POLL_GRACE;
+            let began = Instant::now();
             let polled = tokio::select! {
                 polled = self.call("getUpdates", &params, within) => polled,
                 () = stop.cancelled() => return,
@@ -102,6 +106,13 @@ impl Telegram {
             };
             listening.hears();
             pause = Pause::default();
+            if updates.as_array().is_none_or(Vec::is_empty) && began.elapsed() < SHORT_POLL {
+                // A server that does not hold a poll would be asked without end.
+                tokio::select! {
+                    () = tokio::time::sleep(SHORT_POLL) => continue,
+                    () = stop.cancelled() => return,
+                }
+            }
             for update in updates.as_array().into_iter().flatten() {
                 // A press that a restart fetches again is answered with what stands.
                 offset = update["update_id"].as_i64().map(|id| id + 1).or(offset);
