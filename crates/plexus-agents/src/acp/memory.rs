@@ -19,6 +19,9 @@ pub struct AcpMemory {
     pub(super) handshake: Handshake,
     /// The agent's id of its session.
     pub(super) session: Option<String>,
+    /// Whether the session's id was reported as that of the conversation.
+    #[serde(default)]
+    pub(super) is_noted: bool,
     /// The model that is to be set once the session is open.
     pub(super) model: Option<String>,
     /// The mode in which the session is.

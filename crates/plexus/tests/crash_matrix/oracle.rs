@@ -3,7 +3,8 @@
 //!
 //! A blow to the server, or a freeze of anything, may not be noticed at all (P1 to P6). A blow to a
 //! shim, a child or an egress process may end the chat that it served, with a reason; nothing that
-//! was not allowed runs, nothing runs twice, nothing waits for ever and nobody is left behind (P3, P4, P8, P9).
+//! was not allowed runs, nothing runs twice, nothing waits for ever and nobody is left behind (P3,
+//! P4, P8, P9).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -75,7 +75,6 @@ impl Reading<'_> {
             && self.profile.resume == ResumeWay::Load;
         self.memory.mode = mode;
         self.memory.session = Some(session.clone());
-        self.steps.push(Step::Conversation(session.clone()));
         if let Some(model) = self.memory.model.clone() {
             let Some(option) = opened.option("model") else {
                 return self.fail("it has no option for the model".to_owned());

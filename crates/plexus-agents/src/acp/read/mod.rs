@@ -46,7 +46,10 @@ pub(super) fn line(profile: &Profile, memory: &mut AcpMemory, line: &LineContent
     let mut reading = Reading { profile, memory, steps: Vec::new() };
     match line.parse(&mut AcpParser::new()) {
         Ok(None) => {}
-        Ok(Some(line)) => reading.line(&line),
+        Ok(Some(line)) => {
+            reading.line(&line);
+            reading.note_conversation();
+        }
         Err(error) => reading.steps.push(unreadable(line, error.to_string())),
     }
     reading.steps
@@ -81,6 +84,24 @@ impl Reading<'_> {
             AgentBody::Complaint(error) => {
                 self.steps.push(Step::OwnRequestFailed(error.message.to_string()));
             }
+        }
+    }
+
+    /// Reports the conversation once the agent has answered a prompt in it. Most agents keep a
+    /// session only from its first turn on: one that was killed before could never go on with it.
+    fn note_conversation(&mut self) {
+        let memory = &mut *self.memory;
+        let has_answered = memory.speech.is_some()
+            || !memory.calls.is_empty()
+            || !memory.questions.is_empty()
+            || memory.turn.as_ref().is_some_and(|turn| turn.outcome.is_some());
+        if memory.is_noted || memory.handshake != Handshake::Done || !has_answered {
+            return;
+        }
+        if let Some(session) = memory.session.clone() {
+            memory.is_noted = true;
+            // Before the end of the turn, if this line is that.
+            self.steps.insert(0, Step::Conversation(session));
         }
     }
 
