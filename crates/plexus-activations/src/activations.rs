@@ -6,8 +6,8 @@ use plexus_engine::Engine;
 use crate::arbor::Arbor;
 use crate::claudecode::{ClaudeCode, Namespace};
 use crate::health::Health;
+use crate::identity::Identities;
 use crate::loopback::Loopback;
-use crate::parents::Parents;
 
 /// Registers sessions, as `agents` and as `claudecode`, and the other owners of their handles.
 ///
@@ -49,7 +49,7 @@ pub fn register_health(engine: &Engine, hub: &Hub) -> Result<(), RegisterError> 
 /// # Errors
 /// As [`Hub::register`].
 pub fn register_identity(engine: &Engine, hub: &Hub) -> Result<(), RegisterError> {
-    hub.register(Parents::new(engine))
+    hub.register(Identities::new(engine))
 }
 
 /// Registers everything.

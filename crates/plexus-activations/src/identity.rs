@@ -29,14 +29,14 @@ use crate::claudecode::page;
 use crate::devices::Devices;
 
 /// Identities for those outside.
-pub struct Parents {
+pub struct Identities {
     store: Arc<dyn Store>,
     settings: Arc<Settings>,
     identity: Arc<Identity>,
     devices: Devices,
 }
 
-impl Parents {
+impl Identities {
     pub(crate) fn new(engine: &Engine) -> Arc<Self> {
         Arc::new(Self {
             store: Arc::clone(&engine.store),
@@ -142,7 +142,7 @@ pub(crate) fn is_identity(session: &SessionRecord) -> bool {
 }
 
 #[async_trait]
-impl Activation for Parents {
+impl Activation for Identities {
     fn info(&self) -> ActivationInfo {
         ActivationInfo {
             namespace: "identity",

@@ -4,7 +4,7 @@
 //! In reading order:
 //! - [`claudecode`]: sessions, chats, events, as `agents` and as `claudecode`.
 //! - [`loopback`]: permission requests and what decides them.
-//! - [`arbor`], [`health`], [`parents`], `devices`: trees for everybody, the server's state, and
+//! - [`arbor`], [`health`], [`identity`], `devices`: trees for everybody, the server's state, and
 //!   identities for parents outside and for phones.
 //! - [`handler`]: a method becomes a line of a method table.
 //! - [`activations`]: registers them, for the program that wires a server.
@@ -15,8 +15,8 @@ pub mod claudecode;
 mod devices;
 mod handler;
 pub mod health;
+pub mod identity;
 pub mod loopback;
-pub mod parents;
 
 pub use activations::{
     register_all, register_arbor, register_health, register_identity, register_loopback,

@@ -11,12 +11,12 @@ mod common;
 
 use serde_json::json;
 
-use crate::common::{DEADLINE, World};
+use crate::common::{DEADLINE, SimulatedHub};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_in_a_row_leave_nothing_behind() {
     let runs = if std::env::var_os("PLEXUS_FULL").is_some() { 1_000 } else { 30 };
-    let world = World::with(|settings| settings.max_warm = 0).await;
+    let world = SimulatedHub::with(|settings| settings.max_warm = 0).await;
     let session = world.create("again", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay warming up").await;
     let settled = || {

@@ -26,7 +26,7 @@ const PLEXUS: &str = env!("CARGO_BIN_EXE_plexus");
 /// The cases fail instead of being ignored.
 const REQUIRED: &str = "PLEXUS_REQUIRE_WALL";
 
-type Case = fn(&Place, &str) -> Result<()>;
+type Case = fn(&HomeWithProject, &str) -> Result<()>;
 
 const CASES: &[(&str, Case)] = &[
     ("the_operators_token_cannot_be_read", token),
@@ -70,7 +70,10 @@ fn main() -> ExitCode {
     let ends = "a_dry_run_ends_with_whoever_started_it".to_owned();
     trials.push(trial(ends, refusal(&machine.dry_run), deserted));
     for (name, case) in [
-        ("nothing_starts_without_landlock", without::landlock as fn(&Place) -> Result<()>),
+        (
+            "nothing_starts_without_landlock",
+            without::landlock as fn(&HomeWithProject) -> Result<()>,
+        ),
         ("nothing_starts_without_the_namespaces_that_were_asked_for", without::namespaces),
         ("sessions_say_once_that_there_is_no_wall", sessions::say_once_that_there_is_none),
         (
@@ -99,7 +102,7 @@ fn main() -> ExitCode {
 fn trial(
     name: String,
     why: Option<String>,
-    case: impl FnOnce(&Place) -> Result<()> + Send + 'static,
+    case: impl FnOnce(&HomeWithProject) -> Result<()> + Send + 'static,
 ) -> Trial {
     if let Some(why) = &why {
         eprintln!("ignored: {name}: {why}");
@@ -107,17 +110,17 @@ fn trial(
     let is_ignored = why.is_some() && std::env::var_os(REQUIRED).is_none();
     let run = move || match why {
         Some(why) => Err(Failed::from(why)),
-        None => case(&Place::new()?).map_err(|error| Failed::from(format!("{error:#}"))),
+        None => case(&HomeWithProject::new()?).map_err(|error| Failed::from(format!("{error:#}"))),
     };
     Trial::test(name, run).with_ignored_flag(is_ignored)
 }
 
 /// A home with a project in it.
-struct Place {
+struct HomeWithProject {
     dir: tempfile::TempDir,
 }
 
-impl Place {
+impl HomeWithProject {
     fn new() -> std::io::Result<Self> {
         let dir = tempfile::tempdir()?;
         fs::create_dir_all(dir.path().join("project/.git/hooks"))?;
@@ -136,7 +139,7 @@ impl Place {
     }
 }
 
-fn token(place: &Place, tier: &str) -> Result<()> {
+fn token(place: &HomeWithProject, tier: &str) -> Result<()> {
     let data = place.dir.path().join(".local/state/plexus");
     fs::create_dir_all(&data)?;
     fs::write(data.join("operator.token"), "plx_secret")?;
@@ -150,14 +153,14 @@ fn token(place: &Place, tier: &str) -> Result<()> {
     Ok(())
 }
 
-fn exit_code(place: &Place, tier: &str) -> Result<()> {
+fn exit_code(place: &HomeWithProject, tier: &str) -> Result<()> {
     let output =
         place.plexus(&["confine", "--tier", tier, "--", "sh", "-c", "echo out; exit 7"])?;
     ensure!(output.status.code() == Some(7) && output.stdout == b"out\n", "{output:?}");
     Ok(())
 }
 
-fn missing(place: &Place, tier: &str) -> Result<()> {
+fn missing(place: &HomeWithProject, tier: &str) -> Result<()> {
     for words in [["--read", "/nowhere"], ["--write", "/nowhere"], ["--working-dir", "/nowhere"]] {
         let words = [&["confine", "--tier", tier], &words[..], &["--", "echo", "started"]].concat();
         let output = place.plexus(&words)?;
@@ -169,7 +172,7 @@ fn missing(place: &Place, tier: &str) -> Result<()> {
     Ok(())
 }
 
-fn reported(place: &Place, tier: &str) -> Result<()> {
+fn reported(place: &HomeWithProject, tier: &str) -> Result<()> {
     let output = place.plexus(&[
         "confine",
         "--tier",
@@ -185,7 +188,7 @@ fn reported(place: &Place, tier: &str) -> Result<()> {
     Ok(())
 }
 
-fn dry_run(place: &Place) -> Result<()> {
+fn dry_run(place: &HomeWithProject) -> Result<()> {
     let project = place.dir.path().join("project");
     fs::write(project.join("file"), "old\n")?;
     let output = place.plexus(&["confine", "--dry-run", "--", "sh", "-c", "echo new > file"])?;
@@ -201,7 +204,7 @@ fn dry_run(place: &Place) -> Result<()> {
 }
 
 /// After its starter is killed, only the stage can end a dry run.
-fn deserted(place: &Place) -> Result<()> {
+fn deserted(place: &HomeWithProject) -> Result<()> {
     let seconds = (10_000_000 + std::process::id()).to_string();
     let script = format!("setsid sleep {seconds} & sleep {seconds}");
     let running = || {
@@ -223,7 +226,7 @@ fn deserted(place: &Place) -> Result<()> {
 
 /// Starts a dry run and returns it once it works; nothing if its time limit passes first, on a
 /// machine that stands still.
-fn begin(place: &Place, script: &str, works: impl Fn() -> bool) -> Option<Child> {
+fn begin(place: &HomeWithProject, script: &str, works: impl Fn() -> bool) -> Option<Child> {
     let mut command = place.command(&["confine", "--dry-run", "--", "sh", "-c", script]);
     let mut starter = command.stdout(Stdio::null()).spawn().ok()?;
     while matches!(starter.try_wait(), Ok(None)) {
@@ -236,7 +239,7 @@ fn begin(place: &Place, script: &str, works: impl Fn() -> bool) -> Option<Child>
     None
 }
 
-fn doctor(place: &Place) -> Result<()> {
+fn doctor(place: &HomeWithProject) -> Result<()> {
     let output = place.plexus(&["doctor"])?;
     let said = String::from_utf8_lossy(&output.stdout);
     for words in

@@ -10,12 +10,12 @@ use tempfile::TempDir;
 use testkit::server::{ServerOptions, TestServer};
 use testkit::wait::{PATIENCE, eventually_async};
 
-struct Place {
+struct RefusingServer {
     server: TestServer,
     folder: TempDir,
 }
 
-impl Place {
+impl RefusingServer {
     async fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("plexus-refuses-").tempdir().unwrap();
         std::fs::create_dir(folder.path().join("work")).unwrap();
@@ -79,7 +79,7 @@ impl Place {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_wait_while_the_store_cannot_be_written_and_nobody_is_told_otherwise() {
-    let place = Place::new().await;
+    let place = RefusingServer::new().await;
     place.begin("asked", "control", "sim:\ntool Bash {\"command\":\"touch asked\"}").await;
     let approval = place.pending("asked").await;
     // These two ask when the disk no longer takes anything.

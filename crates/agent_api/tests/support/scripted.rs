@@ -53,7 +53,7 @@ pub(crate) enum Fault {
 
 /// What can be observed of the scripted agents of one subject.
 #[derive(Default)]
-struct World {
+struct Observed {
     launches: Mutex<Vec<Launch>>,
     living: AtomicUsize,
 }
@@ -61,7 +61,7 @@ struct World {
 /// The subject of the conformance suite for the scripted backend.
 #[derive(Default)]
 pub(crate) struct ScriptedSubject {
-    world: Arc<World>,
+    world: Arc<Observed>,
     fault: Option<Fault>,
     working_dir: Option<tempfile::TempDir>,
 }
@@ -107,7 +107,7 @@ impl Subject for ScriptedSubject {
 
 /// The backend for the agent kind `scripted`.
 struct ScriptedBackend {
-    world: Arc<World>,
+    world: Arc<Observed>,
     defaults: Defaults,
     fault: Option<Fault>,
 }
@@ -249,7 +249,7 @@ impl ScriptedBackend {
 struct Agent {
     kind: AgentWrapperKind,
     fault: Option<Fault>,
-    world: Arc<World>,
+    world: Arc<Observed>,
 }
 
 /// How the agent's script ended.

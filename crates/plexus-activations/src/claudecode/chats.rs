@@ -46,7 +46,7 @@ impl ClaudeCode {
         session: &SessionRecord,
         params: &ChatParams,
     ) -> Result<StartedChat, CallError> {
-        if crate::parents::is_identity(session) {
+        if crate::identity::is_identity(session) {
             return Err(CallError::invalid(format_args!(
                 "start a chat in {}: it stands for a parent outside and has no agent",
                 session.name

@@ -17,7 +17,7 @@ use plexus_wire::{
 };
 
 use super::{ClaudeCode, page};
-use crate::parents::is_identity;
+use crate::identity::is_identity;
 
 impl ClaudeCode {
     pub(super) async fn get(

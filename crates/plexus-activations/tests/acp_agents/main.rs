@@ -20,7 +20,7 @@ use plexus_engine::agents::Drivers;
 use plexus_engine::{ProgramLine, Settings};
 use serde_json::{Value, json};
 
-use crate::common::{World, texts, types};
+use crate::common::{SimulatedHub, texts, types};
 
 /// Answers the handshake in the mode `ask`, and reads the prompt; its id is then in `$id`.
 const OPEN: &str = r#"
@@ -35,12 +35,12 @@ prompt
 "#;
 
 /// A hub whose agent `scripted` runs this script.
-async fn world(script: &str, change: impl FnOnce(&mut Settings)) -> World {
+async fn world(script: &str, change: impl FnOnce(&mut Settings)) -> SimulatedHub {
     world_with(script, "request", change).await
 }
 
 /// The same, with another place of a call's whole input.
-async fn world_with(script: &str, input: &str, change: impl FnOnce(&mut Settings)) -> World {
+async fn world_with(script: &str, input: &str, change: impl FnOnce(&mut Settings)) -> SimulatedHub {
     let profile = json!({
         "label": "Scripted", "program": "/bin/sh", "args": ["-c", script],
         "asks_for": "everything", "modes": ["ask"], "input": input,
@@ -48,7 +48,7 @@ async fn world_with(script: &str, input: &str, change: impl FnOnce(&mut Settings
     let table = toml::Table::try_from(profile).unwrap();
     let driver = Acp::new(Profile::of("scripted", table).unwrap(), Homes::default());
     let drivers = Drivers::default().with("scripted", Arc::new(driver));
-    World::with_drivers(drivers, |settings| {
+    SimulatedHub::with_drivers(drivers, |settings| {
         let program = ProgramLine { program: "/bin/sh".into(), leading: Vec::new() };
         settings.install("scripted", program);
         change(settings);
@@ -57,7 +57,7 @@ async fn world_with(script: &str, input: &str, change: impl FnOnce(&mut Settings
 }
 
 /// Plays one chat to its end, and returns its events.
-async fn chat(world: &World) -> Vec<Value> {
+async fn chat(world: &SimulatedHub) -> Vec<Value> {
     let session = world.create("bad", json!({"agent": "scripted"})).await;
     world.chat_to_end(&session, "go").await
 }

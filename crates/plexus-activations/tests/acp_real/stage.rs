@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use testkit::messages_api::{MessagesApi, Step, prompt};
 use testkit::real_acp::{Agent, Sandbox};
 
-use crate::common::World;
+use crate::common::SimulatedHub;
 
 /// What a case needs beside a server: a stand-in, a sandbox, and the words of the agent.
 pub(crate) struct Props {
@@ -25,7 +25,7 @@ pub(crate) struct Props {
 
 /// A hub with a real agent.
 pub(crate) struct Stage {
-    pub(crate) world: World,
+    pub(crate) world: SimulatedHub,
     pub(crate) props: Props,
     /// The home directory of the agent lies here.
     _home: TempDir,
@@ -94,7 +94,7 @@ impl Stage {
         let user = user.map(|(_, home)| home.into()).unwrap_or_default();
         let driver = Acp::new(profile, Homes { own: home.path().join("home"), user });
         let drivers = Drivers::default().with(name(agent), Arc::new(driver));
-        let world = World::with_drivers(drivers, |settings| {
+        let world = SimulatedHub::with_drivers(drivers, |settings| {
             settings.install(name(agent), ProgramLine { program: cli, leading: Vec::new() });
             settings.grace = std::time::Duration::from_secs(5);
         })

@@ -3,9 +3,9 @@
 
 use serde_json::json;
 
-use crate::common::{DEADLINE, World, texts, types};
+use crate::common::{DEADLINE, SimulatedHub, texts, types};
 
-async fn fails_with(world: &World, session: &str, chat: u64, why: &str) {
+async fn fails_with(world: &SimulatedHub, session: &str, chat: u64, why: &str) {
     assert_eq!(world.wait_for_end(session, chat).await, "failed");
     let events = world.events(session, chat).await;
     let last = events.last().unwrap()["message"].as_str().unwrap().to_owned();
@@ -18,7 +18,7 @@ async fn fails_with(world: &World, session: &str, chat: u64, why: &str) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_ends_without_a_result_failed_and_its_last_words_say_why() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("dies", json!({})).await;
     let chat = world
         .chat(&session, "sim:\nsay so far\nstderr the disk is on fire\nsleep 50\nexit 3")
@@ -38,7 +38,7 @@ async fn a_child_that_ends_without_a_result_failed_and_its_last_words_say_why() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_run_can_be_resumed() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("killed", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay remembered").await;
     let chat = world.chat(&session, "sim:\nsay now\ncrash").await;
@@ -49,7 +49,7 @@ async fn a_killed_run_can_be_resumed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_somebody_kills_failed() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("victim", json!({})).await;
     let chat = world.chat(&session, "sim:\nsay hello\nhang").await;
     world.wait_for_event(&session, "content").await;
@@ -59,7 +59,7 @@ async fn a_child_that_somebody_kills_failed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_shim_takes_its_child_and_its_tools_along() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("shim", json!({"allowed_tools": ["Bash"]})).await;
     let input = json!({"command": "touch begun; while :; do sleep 0.05; done"});
     let chat = world.chat(&session, &format!("sim:\nsay hello\ntool Bash {input}")).await;
@@ -75,7 +75,7 @@ async fn a_killed_shim_takes_its_child_and_its_tools_along() {
 
 /// A tool that starts something whose parent ends at once, in a session of its own, and goes on for
 /// ever: nothing but the mark in its environment tells whose it is once the shim is gone.
-async fn runs_with_an_orphan(world: &World, session: &str) -> u64 {
+async fn runs_with_an_orphan(world: &SimulatedHub, session: &str) -> u64 {
     let orphan = "(setsid sh -c 'touch orphan; while :; do sleep 0.05; done' &) ; while :; do \
         sleep 0.05; done";
     let chat = world
@@ -92,7 +92,7 @@ async fn runs_with_an_orphan(world: &World, session: &str) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shim_that_does_not_answer_is_killed_with_everything_it_held() {
     let world =
-        World::with(|settings| settings.grace = std::time::Duration::from_millis(100)).await;
+        SimulatedHub::with(|settings| settings.grace = std::time::Duration::from_millis(100)).await;
     let session = world.create("deaf", json!({"allowed_tools": ["Bash"]})).await;
     let chat = runs_with_an_orphan(&world, &session).await;
     testkit::process::signal(world.pids(&session, 0).0, rustix::process::Signal::STOP);
@@ -104,7 +104,7 @@ async fn a_shim_that_does_not_answer_is_killed_with_everything_it_held() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_shim_leaves_nobody_whose_parents_are_gone() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("orphans", json!({"allowed_tools": ["Bash"]})).await;
     // In a session of its own, and its parents have ended: neither the process table nor its group
     // says whose it is.
@@ -118,7 +118,7 @@ async fn a_killed_shim_leaves_nobody_whose_parents_are_gone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_shim_leaves_no_daemon_that_cleared_its_environment() {
     const DAEMONS: usize = 5;
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("daemons", json!({"allowed_tools": ["Bash"]})).await;
     // Each has an empty environment and a session of its own, and its parents have ended.
     let start = format!(
@@ -149,7 +149,7 @@ async fn a_killed_shim_leaves_no_daemon_that_cleared_its_environment() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nonsense_and_news_do_not_stop_a_chat() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("odd", json!({})).await;
     let events = world.chat_to_end(&session, "sim:\nsay before\ngarbage\nunknown\nsay after").await;
     assert_eq!(
@@ -161,7 +161,7 @@ async fn nonsense_and_news_do_not_stop_a_chat() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_api_is_a_failed_chat_in_the_clis_own_words() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("api", json!({})).await;
     let chat = world.chat(&session, "sim:\nfail 529").await;
     assert_eq!(world.wait_for_end(&session, chat).await, "failed");
@@ -177,7 +177,7 @@ async fn a_failing_api_is_a_failed_chat_in_the_clis_own_words() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shim_that_leaves_without_a_word_about_its_child_is_quoted() {
     let script = "echo no room for a child >&2; exit 7";
-    let world = World::with(|settings| {
+    let world = SimulatedHub::with(|settings| {
         settings.shim.program = "sh".into();
         settings.shim.leading = vec!["-c".into(), script.into(), "sh".into()];
     })
@@ -191,7 +191,8 @@ async fn a_shim_that_leaves_without_a_word_about_its_child_is_quoted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_cannot_be_started_fails_the_chat_and_leaves_nothing() {
     let world =
-        World::with(|settings| settings.shim.program = "/nonexistent/plexus-shim".into()).await;
+        SimulatedHub::with(|settings| settings.shim.program = "/nonexistent/plexus-shim".into())
+            .await;
     let session = world.create("no-shim", json!({})).await;
     let chat = world.chat(&session, "sim:\nsay x").await;
     assert_eq!(world.wait_for_end(&session, chat).await, "failed");
@@ -207,7 +208,7 @@ async fn an_agent_that_cannot_be_started_fails_the_chat_and_leaves_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_that_became_a_link_is_not_worked_in() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let (dir, elsewhere) = (world.work().join("sub"), world.work().join("elsewhere"));
     std::fs::create_dir(&dir).unwrap();
     std::fs::create_dir(&elsewhere).unwrap();

@@ -3,11 +3,11 @@
 
 use serde_json::json;
 
-use crate::common::{DEADLINE, World, texts, types};
+use crate::common::{DEADLINE, SimulatedHub, texts, types};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_ends_after_the_first_result_belongs_to_its_chat_which_ends_once() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("background", json!({"allowed_tools": ["Bash"]})).await;
     let input =
         json!({"command": "while ! test -e go; do sleep 0.05; done", "run_in_background": true});
@@ -33,7 +33,7 @@ async fn a_task_that_ends_after_the_first_result_belongs_to_its_chat_which_ends_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelling_a_chat_ends_its_background_tasks() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("endless", json!({"allowed_tools": ["Bash"]})).await;
     let input =
         json!({"command": "touch begun; while :; do sleep 0.05; done", "run_in_background": true});
@@ -55,7 +55,7 @@ async fn cancelling_a_chat_ends_its_background_tasks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_nobody_asked_for_is_a_chat_of_its_own_that_says_so() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("wakes", json!({})).await;
     let asked = world.chat_to_end(&session, "sim:\nwake 1 I woke up.\nsay good night").await;
     assert_eq!(texts(&asked), ["good night"]);

@@ -3,7 +3,7 @@
 use plexus_core::CallError;
 use serde_json::{Value, json};
 
-use crate::common::World;
+use crate::common::SimulatedHub;
 
 fn kind(error: &CallError) -> String {
     error.kind.to_string()
@@ -11,7 +11,7 @@ fn kind(error: &CallError) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_create_refuses() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     world.create("taken", json!({})).await;
     let missing = world.work().join("missing");
     let file = world.work().join("file");
@@ -57,7 +57,7 @@ async fn what_create_refuses() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_nul_is_refused_by_the_name_of_its_field() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("s", json!({})).await;
     let create = |more: Value| ("claudecode.create", world.create_params("n", more));
     let dir = format!("{}\0", world.work().display());
@@ -91,7 +91,7 @@ async fn a_nul_is_refused_by_the_name_of_its_field() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_chats_and_readers_refuse() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("s", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay x").await;
     let unknown = "00000000-0000-7000-8000-000000000000";
@@ -166,7 +166,7 @@ async fn what_chats_and_readers_refuse() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_model_is_passed_on() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("model", json!({"model": "no such model $(x)"})).await;
     let events = world.chat_to_end(&session, "sim:\nsay whatever").await;
     assert_eq!(events.last().unwrap()["type"], "complete");

@@ -4,9 +4,9 @@
 use plexus_store::{Change, JsonText, PageRequest, Patch, Priority, UpdateRun};
 use serde_json::{Value, json};
 
-use crate::common::{DEADLINE, World};
+use crate::common::{DEADLINE, SimulatedHub};
 
-async fn audited(world: &World) -> Vec<String> {
+async fn audited(world: &SimulatedHub) -> Vec<String> {
     let page = world.store().audit(None, PageRequest::first(100)).await.unwrap();
     page.items
         .iter()
@@ -16,7 +16,12 @@ async fn audited(world: &World) -> Vec<String> {
         .collect()
 }
 
-pub(crate) async fn is_stopped(world: &World, session: &str, chat: u64, why: &str) -> Vec<Value> {
+pub(crate) async fn is_stopped(
+    world: &SimulatedHub,
+    session: &str,
+    chat: u64,
+    why: &str,
+) -> Vec<Value> {
     assert_eq!(world.wait_for_end(session, chat).await, "failed");
     let events = world.events(session, chat).await;
     let last = events.last().unwrap()["message"].as_str().unwrap();
@@ -41,7 +46,7 @@ pub(crate) async fn is_stopped(world: &World, session: &str, chat: u64, why: &st
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_that_ran_without_asking_is_a_breach() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("breach", json!({})).await;
     let chat = world
         .chat(&session, "sim:\nbreach Bash {\"command\":\"true\"}\nsay I got away with it\nhang")
@@ -51,7 +56,7 @@ async fn a_tool_that_ran_without_asking_is_a_breach() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hook_that_overrules_a_question_is_a_breach() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("overruled", json!({})).await;
     let chat = world.chat(&session, "sim:\noverrule Bash {\"command\":\"touch it\"}\nhang").await;
     is_stopped(&world, &session, chat, "accepted by hook").await;
@@ -65,14 +70,14 @@ async fn a_hook_that_overrules_a_question_is_a_breach() {
 }
 
 /// What the store remembers of a run's breach.
-async fn remembered(world: &World, session: &str) -> Option<String> {
+async fn remembered(world: &SimulatedHub, session: &str) -> Option<String> {
     let runs = world.store().runs(session.parse().unwrap()).await.unwrap();
     runs[0].translation.as_ref().unwrap().to_value()["stop"]["words"].as_str().map(str::to_owned)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_breach_with_no_chat_open_ends_the_child_and_is_remembered() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("idle", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay warm").await;
     assert_eq!((world.children(), remembered(&world, &session).await), (1, None));
@@ -93,7 +98,7 @@ async fn a_breach_with_no_chat_open_ends_the_child_and_is_remembered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_whose_breach_is_remembered_is_ended_by_the_next_server() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("idle", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay warm").await;
     let run = world.store().runs(session.parse().unwrap()).await.unwrap().remove(0);
@@ -112,7 +117,7 @@ async fn a_child_whose_breach_is_remembered_is_ended_by_the_next_server() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_somebody_else_put_into_the_inbox_is_a_breach() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("forged", json!({})).await;
     let chat = world.chat(&session, crate::flow::WRITE).await;
     let approval = world.wait_for_approval(&session).await;
@@ -130,7 +135,7 @@ async fn an_answer_that_somebody_else_put_into_the_inbox_is_a_breach() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_whose_id_is_a_number_or_missing_is_refused_and_the_chat_goes_on() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("unnamed", json!({})).await;
     let script = "sim:\nrequest can_use_tool 7\nrequest can_use_tool none\nsay went on";
     let events = world.chat_to_end(&session, script).await;
@@ -147,7 +152,7 @@ async fn a_request_whose_id_is_a_number_or_missing_is_refused_and_the_chat_goes_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_request_of_the_cli_is_answered_with_an_error_and_the_chat_goes_on() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("newer", json!({})).await;
     let events = world.chat_to_end(&session, "sim:\nrequest brew_coffee\nsay went on").await;
     assert_eq!(events.last().unwrap()["type"], "complete");

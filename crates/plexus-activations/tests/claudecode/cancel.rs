@@ -7,15 +7,15 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::common::{DEADLINE, World, types};
+use crate::common::{DEADLINE, SimulatedHub, types};
 use crate::flow::WRITE;
 
-async fn cancel(world: &World, session: &str) -> Value {
+async fn cancel(world: &SimulatedHub, session: &str) -> Value {
     world.ok("claudecode.cancel", json!({"session_id": session, "reason": "enough"})).await
 }
 
 /// The chat has ended as it should, and the session takes the next one.
-async fn ends_cancelled_and_goes_on(world: &World, session: &str, chat: u64) {
+async fn ends_cancelled_and_goes_on(world: &SimulatedHub, session: &str, chat: u64) {
     assert_eq!(world.wait_for_end(session, chat).await, "cancelled");
     let events = world.events(session, chat).await;
     assert_eq!(events.last().unwrap(), &json!({"type": "error", "message": "cancelled: enough"}));
@@ -26,7 +26,7 @@ async fn ends_cancelled_and_goes_on(world: &World, session: &str, chat: u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_starting() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     for attempt in 0..5 {
         let session = world.create(&format!("starting-{attempt}"), json!({})).await;
         let chat = world.chat(&session, "sim:\nhang").await;
@@ -38,7 +38,7 @@ async fn while_starting() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_streaming_the_child_stays_warm() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("streaming", json!({})).await;
     let chat = world
         .chat(
@@ -58,7 +58,7 @@ async fn while_streaming_the_child_stays_warm() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_tool_that_goes_on_for_ever() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("tool", json!({})).await;
     let command = "touch started; while :; do sleep 0.1; done";
     let chat =
@@ -77,7 +77,7 @@ async fn in_a_tool_that_goes_on_for_ever() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_it_waits_for_permission() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("asking", json!({})).await;
     let chat = world.chat(&session, WRITE).await;
     let approval = world.wait_for_approval(&session).await;
@@ -94,7 +94,7 @@ async fn while_it_waits_for_permission() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_warm_child_has_nothing_to_cancel() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("idle", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay done").await;
     let nothing =
@@ -105,7 +105,7 @@ async fn a_warm_child_has_nothing_to_cancel() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn deleting_a_session_ends_its_child_and_removes_its_files() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("doomed", json!({})).await;
     world.chat(&session, "sim:\nsay on my way\nhang").await;
     world.wait_for_event(&session, "content").await;
@@ -122,7 +122,7 @@ async fn deleting_a_session_ends_its_child_and_removes_its_files() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_cancel_ends_the_process() {
-    let world = World::with(|settings| settings.grace = Duration::from_secs(60)).await;
+    let world = SimulatedHub::with(|settings| settings.grace = Duration::from_secs(60)).await;
     let session = world.create("twice", json!({})).await;
     let chat = world.chat(&session, "sim:\nsay here\nhang").await;
     world.wait_for_event(&session, "content").await;
@@ -141,7 +141,7 @@ async fn a_child_that_floods_and_does_not_listen_cannot_put_off_its_end() {
     // Lines that cost nothing and never end, faster than anybody reads them, from a child that
     // reads nothing: there is always another one to look at.
     let flood = r#"yes '{"type":"keep_alive"}' | head -c 2000000 > blob; while :; do cat blob; sleep 0.05; done"#;
-    let world = World::with(|settings| {
+    let world = SimulatedHub::with(|settings| {
         settings.grace = Duration::from_millis(200);
         let leading = ["-c", flood, "sh"].map(Into::into).to_vec();
         let program = plexus_engine::ProgramLine { program: "/bin/sh".into(), leading };
@@ -166,7 +166,7 @@ async fn a_child_that_floods_and_does_not_listen_cannot_put_off_its_end() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_answer_to_an_interrupt_interrupts_only_a_chat_that_is_to_end() {
-    let world = World::with(|settings| settings.grace = Duration::from_secs(600)).await;
+    let world = SimulatedHub::with(|settings| settings.grace = Duration::from_secs(600)).await;
     let session = world.create("late", json!({})).await;
     let chat = world.chat(&session, "sim:\nsay here\nhang").await;
     world.wait_for_event(&session, "content").await;
@@ -176,7 +176,7 @@ async fn a_late_answer_to_an_interrupt_interrupts_only_a_chat_that_is_to_end() {
     let late = json!({"type": "control_response", "response": {
         "subtype": "success", "request_id": "plexus-interrupt-late", "response": {"still_queued": [prompt]},
     }});
-    let interrupts = |world: &World| {
+    let interrupts = |world: &SimulatedHub| {
         let inbox = std::fs::read_dir(world.run_dir(&session, 0).join("inbox")).unwrap();
         inbox
             .filter(|entry| {
@@ -186,7 +186,7 @@ async fn a_late_answer_to_an_interrupt_interrupts_only_a_chat_that_is_to_end() {
             })
             .count()
     };
-    let says = async |world: &World, name: &str| {
+    let says = async |world: &SimulatedHub, name: &str| {
         let path = world.run_dir(&session, 0).join("journal/000001.jsonl");
         let mut journal = std::fs::OpenOptions::new().append(true).open(path).unwrap();
         // What stands behind a line is read after everything that the line asks for is done.

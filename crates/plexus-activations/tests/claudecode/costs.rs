@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{DEADLINE, World};
+use crate::common::{DEADLINE, SimulatedHub};
 
 const HELLO: &str = "sim:\nsay hello";
 
@@ -17,7 +17,7 @@ fn assert_same(what: &str, cost: f64, one: f64) {
     assert!((cost - one).abs() < 1e-9, "{what}: {cost}, and one chat costs {one}");
 }
 
-async fn fork(world: &World, session: &str, name: &str) -> String {
+async fn fork(world: &SimulatedHub, session: &str, name: &str) -> String {
     let forked =
         world.ok("claudecode.fork", json!({"session_id": session, "new_name": name})).await;
     forked["id"].as_str().unwrap().to_owned()
@@ -25,7 +25,7 @@ async fn fork(world: &World, session: &str, name: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_on_a_copy_of_a_conversation_is_charged_for_itself_wherever_the_original_stands() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("trunk", json!({})).await;
     let one = cost(&world.chat_to_end(&session, HELLO).await);
     assert!(one > 0.0);
@@ -51,7 +51,7 @@ async fn a_chat_on_a_copy_of_a_conversation_is_charged_for_itself_wherever_the_o
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_after_a_process_that_was_killed_is_charged_for_itself() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("killed", json!({})).await;
     let one = cost(&world.chat_to_end(&session, HELLO).await);
     world.chat_to_end(&session, HELLO).await;
@@ -63,7 +63,7 @@ async fn a_chat_after_a_process_that_was_killed_is_charged_for_itself() {
 }
 
 /// Has every process leave in order.
-async fn left(world: World) -> World {
+async fn left(world: SimulatedHub) -> SimulatedHub {
     world.end_children().await;
     world
 }

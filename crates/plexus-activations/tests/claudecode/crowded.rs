@@ -4,12 +4,12 @@
 use plexus_store::limits::MAX_PENDING_PER_SESSION;
 use serde_json::{Value, json};
 
-use crate::common::{DEADLINE, World};
+use crate::common::{DEADLINE, SimulatedHub};
 
 /// How many questions the child asks at once.
 const ASKED: usize = MAX_PENDING_PER_SESSION + 44;
 
-async fn crowd(world: &World) -> (String, u64) {
+async fn crowd(world: &SimulatedHub) -> (String, u64) {
     let session = world.create("crowd", json!({"supervise": "all"})).await;
     let calls: Vec<String> =
         (0..ASKED).map(|n| format!(r#"Read {{"file_path":"{n}.txt"}}"#)).collect();
@@ -27,14 +27,14 @@ async fn crowd(world: &World) -> (String, u64) {
     (session, chat)
 }
 
-async fn open_questions(world: &World) -> usize {
+async fn open_questions(world: &SimulatedHub) -> usize {
     let page = world.ok("loopback.pending", json!({"limit": 1000})).await;
     page["approvals"].as_array().unwrap().len()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancel_ends_a_chat_with_more_questions_than_may_wait() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let (session, chat) = crowd(&world).await;
     assert_eq!(open_questions(&world).await, MAX_PENDING_PER_SESSION);
     world.ok("claudecode.cancel", json!({"session_id": session})).await;
@@ -47,7 +47,7 @@ async fn cancel_ends_a_chat_with_more_questions_than_may_wait() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn delete_answers_after_a_restart_with_more_questions_than_may_wait() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let (session, _) = crowd(&world).await;
     let (world, picked_up) = world.restart().await;
     assert_eq!((picked_up, open_questions(&world).await), (1, MAX_PENDING_PER_SESSION));
@@ -59,7 +59,7 @@ async fn delete_answers_after_a_restart_with_more_questions_than_may_wait() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_child_with_more_questions_than_may_wait_has_failed() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let (session, chat) = crowd(&world).await;
     testkit::process::kill(world.pids(&session, 0).1);
     assert_eq!(world.wait_for_end(&session, chat).await, "failed");

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::common::{DEADLINE, World, texts, types};
+use crate::common::{DEADLINE, SimulatedHub, texts, types};
 
 /// A script that writes a file after permission.
 pub(crate) const WRITE: &str = "sim:\nsay I will write it.\ntool Write {\"file_path\":\"note.txt\",\"content\":\"hello\"}\nsay It is written.";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_asks_is_answered_and_completes() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("writer", json!({})).await;
     assert_eq!(world.session(&session).await["status"], "idle");
     let chat = world.chat(&session, WRITE).await;
@@ -46,7 +46,7 @@ async fn a_chat_asks_is_answered_and_completes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_denial_reaches_the_child_with_its_words() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("denied", json!({})).await;
     let chat = world.chat(&session, WRITE).await;
     let approval = world.wait_for_approval(&session).await;
@@ -65,7 +65,7 @@ async fn a_denial_reaches_the_child_with_its_words() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edited_input_is_what_runs() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("edited", json!({})).await;
     let chat = world.chat(&session, WRITE).await;
     let approval = world.wait_for_approval(&session).await;
@@ -82,7 +82,7 @@ async fn an_edited_input_is_what_runs() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_chat_is_served_by_the_same_warm_process() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("warm", json!({})).await;
     let first = world.chat_to_end(&session, "sim:\nsay one").await;
     assert_eq!(world.children(), 1, "the child stays for the next prompt");
@@ -100,7 +100,7 @@ async fn a_second_chat_is_served_by_the_same_warm_process() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_after_the_process_has_left_resumes_the_conversation() {
-    let world = World::with(|settings| settings.max_warm = 0).await;
+    let world = SimulatedHub::with(|settings| settings.max_warm = 0).await;
     let session = world.create("resumed", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay one").await;
     let second = world.chat_to_end(&session, "sim:\nrecall").await;
@@ -117,7 +117,7 @@ async fn a_chat_after_the_process_has_left_resumes_the_conversation() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_chat_while_one_runs_is_busy() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("busy", json!({})).await;
     world.chat(&session, "sim:\nhang").await;
     let again = world
@@ -131,7 +131,7 @@ async fn a_second_chat_while_one_runs_is_busy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_idempotency_key_finds_the_chat_it_started() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("once", json!({})).await;
     let params = json!({"session_id": session, "prompt": "sim:\nsay once", "idempotency_key": "k"});
     let first = world.ok("claudecode.chat_async", params.clone()).await;
@@ -144,7 +144,7 @@ async fn the_same_idempotency_key_finds_the_chat_it_started() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn chat_returns_at_the_end_or_as_soon_as_something_waits_for_a_decision() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("waiting", json!({})).await;
     let ended = world
         .ok("claudecode.chat", json!({"session_id": session, "prompt": "sim:\nsay done"}))
@@ -163,7 +163,7 @@ async fn chat_returns_at_the_end_or_as_soon_as_something_waits_for_a_decision() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_steers_the_running_chat() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("steered", json!({})).await;
     let chat = world.chat(&session, WRITE).await;
     let approval = world.wait_for_approval(&session).await;
@@ -205,7 +205,7 @@ async fn a_message_steers_the_running_chat() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_of_a_parent_session_says_which() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let parent = world.ok("identity.parent", json!({"name": "planner"})).await;
     let parent: plexus_core::SessionId = parent["session_id"].as_str().unwrap().parse().unwrap();
     let session = world.create("child", json!({"parent": parent})).await;
@@ -220,7 +220,7 @@ async fn a_message_of_a_parent_session_says_which() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mode_that_is_set_while_a_chat_begins_or_ends_stays_and_so_does_the_conversation() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("modes", json!({})).await;
     let setting = async {
         for n in 0.. {
@@ -271,7 +271,7 @@ async fn a_child_that_floods_hears_the_answer_to_its_question() {
         while IFS= read -r line; do case "$line" in *q1*) echo "$line" > answered;; esac; done
         kill $flood"#
     );
-    let world = World::with(|settings| {
+    let world = SimulatedHub::with(|settings| {
         let leading = ["-c", &agent, "sh"].map(Into::into).to_vec();
         let program = plexus_engine::ProgramLine { program: "/bin/sh".into(), leading };
         settings.install(plexus_wire::FIRST_AGENT, program);

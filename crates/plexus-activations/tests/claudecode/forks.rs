@@ -3,11 +3,11 @@
 use plexus_core::{Caller, SessionId};
 use serde_json::{Value, json};
 
-use crate::common::{World, texts};
+use crate::common::{SimulatedHub, texts};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_begins_after_any_chat_that_completed_or_at_the_root() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("trunk", json!({})).await;
     let first = world.chat_to_end(&session, "sim:\nsay one").await;
     world.chat_to_end(&session, "sim:\nsay two").await;
@@ -62,7 +62,7 @@ async fn a_fork_begins_after_any_chat_that_completed_or_at_the_root() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn messages_of_the_source_after_the_fork_are_not_the_forks() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("trunk", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay one").await;
     let fork = async |of: &str, name: &str| {
@@ -85,7 +85,7 @@ async fn messages_of_the_source_after_the_fork_are_not_the_forks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_forks_nothing_that_has_more_than_itself() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let lead = world.create("lead", json!({"can_spawn": true, "allowed_tools": ["Read"]})).await;
     let wide = world.create("wide", json!({"parent": lead, "allowed_tools": ["Bash"]})).await;
     let id = |text: &str| text.parse::<SessionId>().unwrap();

@@ -8,7 +8,7 @@ use plexus_shim::layout::RunDir;
 use plexus_store::UnixMillis;
 use serde_json::json;
 
-use crate::common::World;
+use crate::common::SimulatedHub;
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
@@ -35,7 +35,7 @@ fn make_old(path: &Path, age: Duration) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prune_removes_old_run_directories_that_belong_to_nobody() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("runs", json!({})).await;
     world.chat(&session, "sim:\nsay here\nhang").await;
     world.wait_for_event(&session, "content").await;

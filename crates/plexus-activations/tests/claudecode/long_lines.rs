@@ -3,14 +3,14 @@
 
 use serde_json::json;
 
-use crate::common::{World, texts};
+use crate::common::{SimulatedHub, texts};
 
 /// Longer than many reads of a journal together.
 const LONG: usize = 6 * 1024 * 1024;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_line_right_before_the_exit_is_stored_whole() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("s", json!({})).await;
     let chat = world.chat(&session, &format!("sim:\nburst 1 {LONG}\nexit 3")).await;
     assert_eq!(world.wait_for_end(&session, chat).await, "failed");
@@ -21,7 +21,7 @@ async fn a_long_line_right_before_the_exit_is_stored_whole() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_whose_process_leaves_after_one_long_line_completes() {
-    let world = World::with(|settings| settings.max_warm = 0).await;
+    let world = SimulatedHub::with(|settings| settings.max_warm = 0).await;
     let session = world.create("s", json!({})).await;
     let events = world.chat_to_end(&session, &format!("sim:\nburst 2 {LONG}\nsay the end")).await;
     let lengths: Vec<usize> = texts(&events).iter().map(|text| text.len()).collect();

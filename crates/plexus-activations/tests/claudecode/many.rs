@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::common::{DEADLINE, World, texts};
+use crate::common::{DEADLINE, SimulatedHub, texts};
 
 /// The number of the normal suite, or the one that the promise names.
 fn full(quick: usize, full: usize) -> usize {
@@ -15,7 +15,7 @@ fn full(quick: usize, full: usize) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn children_that_burst_at_once_lose_nothing_and_repeat_nothing() {
     let (children, events) = (full(8, 64), full(1_000, 10_000));
-    let world = World::with(|settings| settings.max_warm = 64).await;
+    let world = SimulatedHub::with(|settings| settings.max_warm = 64).await;
     let began = std::time::Instant::now();
     let mut sessions = Vec::new();
     for n in 0..children {
@@ -54,7 +54,7 @@ async fn children_that_burst_at_once_lose_nothing_and_repeat_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn warm_children_stay_within_their_bound_and_the_longest_idle_leaves_first() {
-    let world = World::with(|settings| settings.max_warm = 2).await;
+    let world = SimulatedHub::with(|settings| settings.max_warm = 2).await;
     let mut sessions = Vec::new();
     for n in 0..4 {
         let session = world.create(&format!("warm-{n}"), json!({})).await;
@@ -71,7 +71,7 @@ async fn warm_children_stay_within_their_bound_and_the_longest_idle_leaves_first
 
 #[tokio::test(flavor = "multi_thread")]
 async fn more_children_than_may_run_is_busy_and_a_warm_one_makes_room() {
-    let world = World::with(|settings| settings.max_running = 1).await;
+    let world = SimulatedHub::with(|settings| settings.max_running = 1).await;
     let (a, b) = (world.create("a", json!({})).await, world.create("b", json!({})).await);
     world.chat_to_end(&a, "sim:\nsay idle now").await;
     world.chat(&b, "sim:\nsay mine\nhang").await;
@@ -88,7 +88,8 @@ async fn more_children_than_may_run_is_busy_and_a_warm_one_makes_room() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn as_many_warm_children_leave_as_places_are_wanted() {
-    let world = World::with(|settings| (settings.max_running, settings.max_warm) = (2, 2)).await;
+    let world =
+        SimulatedHub::with(|settings| (settings.max_running, settings.max_warm) = (2, 2)).await;
     let mut sessions = Vec::new();
     for name in ["a", "b", "c", "d"] {
         sessions.push(world.create(name, json!({})).await);
@@ -112,7 +113,8 @@ async fn as_many_warm_children_leave_as_places_are_wanted() {
 async fn a_chat_cancelled_while_it_waits_for_a_place_never_starts() {
     // Whoever has to make room and does not listen would be killed after the grace.
     let hour = Duration::from_secs(3_600);
-    let world = World::with(|settings| (settings.max_running, settings.grace) = (1, hour)).await;
+    let world =
+        SimulatedHub::with(|settings| (settings.max_running, settings.grace) = (1, hour)).await;
     let (a, b) = (world.create("a", json!({})).await, world.create("b", json!({})).await);
     world.chat_to_end(&a, "sim:\nsay idle now").await;
     let child = world.pids(&a, 0).1;

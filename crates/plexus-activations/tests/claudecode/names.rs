@@ -3,11 +3,11 @@
 use plexus_core::{Caller, SessionId};
 use serde_json::json;
 
-use crate::common::World;
+use crate::common::SimulatedHub;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_gets_another_name_and_keeps_its_id() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("before", json!({})).await;
     let other = world.create("taken", json!({})).await;
     for method in ["agents.rename", "claudecode.rename"] {
@@ -29,7 +29,7 @@ async fn a_session_gets_another_name_and_keeps_its_id() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_renames_what_is_below_it_and_nothing_else() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let parent = world.create("parent", json!({"can_spawn": true})).await;
     let stranger = world.create("stranger", json!({})).await;
     let caller = Caller::Session(parent.parse::<SessionId>().unwrap());
@@ -45,7 +45,7 @@ async fn a_session_renames_what_is_below_it_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_name_by_which_a_parent_outside_is_known_stays() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let parent = world.ok("identity.parent", json!({"name": "outside"})).await;
     let rename = json!({"session_id": parent["session_id"], "new_name": "other"});
     let refused = world.call("agents.rename", rename).await.unwrap_err();
@@ -56,7 +56,7 @@ async fn the_name_by_which_a_parent_outside_is_known_stays() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_in_which_something_was_denied_says_so() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("s", json!({})).await;
     let chat = world.chat(&session, "sim:\ntool Bash {\"command\":\"touch x\"}\nsay on").await;
     let approval = world.wait_for_approval(&session).await;

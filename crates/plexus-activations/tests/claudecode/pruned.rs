@@ -4,11 +4,11 @@ use plexus_store::{Prompts, Pruned};
 use serde_json::{Value, json};
 
 use crate::answers::fits;
-use crate::common::{World, types};
+use crate::common::{SimulatedHub, types};
 use crate::flow::WRITE;
 
 /// A session whose one chat has asked, was answered and has ended; with the types of its events.
-async fn ended_chat(world: &World) -> (String, Vec<String>) {
+async fn ended_chat(world: &SimulatedHub) -> (String, Vec<String>) {
     let session = world.create("old", json!({})).await;
     world.chat(&session, WRITE).await;
     let approval = world.wait_for_approval(&session).await;
@@ -18,7 +18,7 @@ async fn ended_chat(world: &World) -> (String, Vec<String>) {
     (session, kinds)
 }
 
-async fn answer_of(world: &World, method: &str, params: Value) -> Value {
+async fn answer_of(world: &SimulatedHub, method: &str, params: Value) -> Value {
     let answer = world.ok(method, params).await;
     let methods = world.hub().all_methods();
     let schema = &methods.iter().find(|each| each.full_name() == method).unwrap().result;
@@ -28,7 +28,7 @@ async fn answer_of(world: &World, method: &str, params: Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pruned_events_have_a_shape_of_their_own_wherever_they_are_read() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let (session, kinds) = ended_chat(&world).await;
     let render = json!({"session_id": session});
     let before = answer_of(&world, "claudecode.render_context", render.clone()).await;
@@ -70,7 +70,7 @@ async fn pruned_events_have_a_shape_of_their_own_wherever_they_are_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prompts_are_pruned_only_when_that_was_asked_for_and_are_no_root() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let (session, _) = ended_chat(&world).await;
     let start = world.events(&session, 0).await[0].clone();
     world.prune_all(Prompts::Keep).await;

@@ -8,7 +8,7 @@ use plexus_engine::Settings;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::common::{DEADLINE, World};
+use crate::common::{DEADLINE, SimulatedHub};
 
 /// Says the files `say.0`, `say.1`, … as they appear, and appends each line it hears to `heard`.
 const AGENT: &str = r#"#!/bin/sh
@@ -26,12 +26,12 @@ pub(crate) struct Puppet {
 
 impl Puppet {
     /// A puppet that has a chat to play in, and the hub whose agent it is.
-    pub(crate) async fn on_stage() -> (Self, World, String) {
+    pub(crate) async fn on_stage() -> (Self, SimulatedHub, String) {
         let puppet = Self { folder: tempfile::tempdir().unwrap(), said: std::cell::Cell::new(0) };
         let agent = puppet.path("agent");
         std::fs::write(&agent, AGENT).unwrap();
         std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let world = World::with(|settings: &mut Settings| {
+        let world = SimulatedHub::with(|settings: &mut Settings| {
             let program = plexus_engine::ProgramLine { program: agent, leading: vec![] };
             settings.install(plexus_wire::FIRST_AGENT, program);
         })

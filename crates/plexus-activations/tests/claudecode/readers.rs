@@ -6,12 +6,12 @@ use std::time::Duration;
 use plexus_core::{Call, Caller, Reader, Reply};
 use serde_json::{Value, json};
 
-use crate::common::{World, take, texts, types};
+use crate::common::{SimulatedHub, take, texts, types};
 
 /// Reads as a named consumer until it has seen `complete` events of `chats` chats, `limit` events
 /// at a time; acknowledges each page by asking for the next.
 async fn read_as(
-    world: &World,
+    world: &SimulatedHub,
     session: &str,
     consumer: &str,
     limit: u64,
@@ -41,7 +41,7 @@ async fn read_as(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_consumers_at_different_speeds_each_see_everything_once_and_in_order() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("read", json!({})).await;
     world.chat(&session, "sim:\nburst 60 20").await;
     let readers = (0..10u64).map(|n| {
@@ -67,7 +67,7 @@ async fn ten_consumers_at_different_speeds_each_see_everything_once_and_in_order
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_was_not_acknowledged_comes_again_also_after_a_restart() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("acknowledged", json!({})).await;
     world.chat_to_end(&session, "sim:\nburst 5 5").await;
     let params = json!({"session_id": session, "consumer": "c", "limit": 3});
@@ -88,7 +88,7 @@ async fn a_page_that_was_not_acknowledged_comes_again_also_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_event_of_a_page_that_spans_chats_says_its_own() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("spans", json!({})).await;
     let mut expected = Vec::new();
     for chat in 0..3 {
@@ -108,7 +108,7 @@ async fn each_event_of_a_page_that_spans_chats_says_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_name_a_session_as_their_siblings_do() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("by-name", json!({})).await;
     world.create("another", json!({})).await;
     world.chat(&session, crate::flow::WRITE).await;
@@ -148,7 +148,7 @@ async fn readers_name_a_session_as_their_siblings_do() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn poll_is_not_called_idempotent_where_it_moves_a_position() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let methods = world.hub().all_methods();
     let poll = methods.iter().find(|method| method.full_name() == "claudecode.poll").unwrap();
     assert!(!poll.hints.read_only && !poll.hints.idempotent);
@@ -174,7 +174,7 @@ async fn poll_is_not_called_idempotent_where_it_moves_a_position() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_default_position_moves_with_each_page_and_from_seq_moves_nobody() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("default", json!({})).await;
     world.chat_to_end(&session, "sim:\nburst 5 5").await;
     let read = |more: Value| {
@@ -203,7 +203,7 @@ async fn the_default_position_moves_with_each_page_and_from_seq_moves_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_default_position_stays_where_it_is_when_a_page_is_not_given() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("refused", json!({})).await;
     world.chat_to_end(&session, "sim:\nburst 5 5").await;
     let params = json!({"session_id": session, "limit": 2});
@@ -220,7 +220,7 @@ async fn the_default_position_stays_where_it_is_when_a_page_is_not_given() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_gets_every_event_through_all_chats_and_live_text_besides() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("followed", json!({})).await;
     let mut plain = world.stream("claudecode.follow", json!({"session_id": session})).await;
     let mut live =
@@ -252,7 +252,7 @@ async fn a_follower_gets_every_event_through_all_chats_and_live_text_besides() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wait_tells_only_what_changed() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let (a, b) = (world.create("a", json!({})).await, world.create("b", json!({})).await);
     let all = world.ok("claudecode.wait", json!({})).await;
     assert_eq!(all["sessions"].as_array().unwrap().len(), 2);
@@ -275,7 +275,7 @@ async fn wait_tells_only_what_changed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_shares_the_past_and_goes_its_own_way() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("trunk", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay shared").await;
     let forked =
@@ -312,7 +312,7 @@ async fn a_fork_shares_the_past_and_goes_its_own_way() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ephemeral_chat_leaves_the_head_and_the_conversation_where_they_were() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("ephemeral", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay kept").await;
     let before = world.session(&session).await;
@@ -334,7 +334,7 @@ async fn an_ephemeral_chat_leaves_the_head_and_the_conversation_where_they_were(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn handles_of_events_and_messages_resolve_and_every_event_is_in_the_tree() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("handled", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay look me up").await;
     let page = world.page(&session, 0, 0, 100).await;
@@ -362,7 +362,7 @@ async fn handles_of_events_and_messages_resolve_and_every_event_is_in_the_tree()
 #[tokio::test(flavor = "multi_thread")]
 async fn no_piece_of_a_text_comes_after_the_event_it_belongs_to() {
     const TEXTS: usize = 6;
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("ordered", json!({})).await;
     let follow = json!({"session_id": session, "deltas": true});
     let mut live = world.stream("claudecode.follow", follow.clone()).await;
@@ -406,7 +406,7 @@ async fn no_piece_of_a_text_comes_after_the_event_it_belongs_to() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_client_is_told_the_beginning_of_the_text() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("joined", json!({})).await;
     let follow = json!({"session_id": session, "deltas": true});
     let mut first = world.stream("claudecode.follow", follow.clone()).await;
@@ -427,7 +427,7 @@ async fn a_late_client_is_told_the_beginning_of_the_text() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_is_told_handles_only_when_it_asks_or_uses_the_first_names() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("read", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay hello").await;
     for (reader, method, asks, told) in [

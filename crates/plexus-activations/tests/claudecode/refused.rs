@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::breach::is_stopped;
-use crate::common::World;
+use crate::common::SimulatedHub;
 use crate::puppet::Puppet;
 
 /// What the one who is refused is called.
@@ -18,7 +18,7 @@ fn too_deep() -> String {
     )
 }
 
-async fn nobody_is_asked(world: &World) {
+async fn nobody_is_asked(world: &SimulatedHub) {
     assert_eq!(world.ok("loopback.pending", json!({})).await["approvals"], json!([]));
     assert_eq!(world.ok("loopback.history", json!({})).await["decisions"], json!([]));
 }

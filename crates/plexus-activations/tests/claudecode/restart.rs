@@ -13,7 +13,7 @@ use plexus_store::{
 };
 use serde_json::json;
 
-use crate::common::{DEADLINE, World, texts, types};
+use crate::common::{DEADLINE, SimulatedHub, texts, types};
 use crate::flow::WRITE;
 
 fn numbered(count: usize) -> Vec<String> {
@@ -32,7 +32,7 @@ fn bursts(texts: &[&str]) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_child_streams() {
-    let mut world = World::new().await;
+    let mut world = SimulatedHub::new().await;
     let session = world.create("streams", json!({})).await;
     let script: String = (0..40).map(|n| format!("\nsay {n} xxxx\nsleep 20")).collect();
     // It asks near the end, so that it is there for every restart, however slow they are.
@@ -62,7 +62,7 @@ async fn while_the_child_streams() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_child_waits_for_permission() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("asks", json!({})).await;
     let chat = world.chat(&session, WRITE).await;
     let approval = world.wait_for_approval(&session).await;
@@ -79,7 +79,7 @@ async fn while_the_child_waits_for_permission() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_server_is_away_the_child_finishes_and_leaves() {
-    let world = World::with(|settings| settings.max_warm = 0).await;
+    let world = SimulatedHub::with(|settings| settings.max_warm = 0).await;
     let session = world.create("away", json!({})).await;
     let chat =
         world.chat(&session, "sim:\nsay begun\nsleep 300\nburst 500 40\nsay over\nexit 0").await;
@@ -104,7 +104,7 @@ async fn while_the_server_is_away_the_child_finishes_and_leaves() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_died_while_the_server_was_away_failed_with_everything_it_said() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("died", json!({})).await;
     let chat = world.chat(&session, "sim:\nsay first\nsleep 200\nburst 200 30\nhang").await;
     world.wait_for_event(&session, "content").await;
@@ -131,7 +131,7 @@ async fn a_child_that_died_while_the_server_was_away_failed_with_everything_it_s
 
 #[tokio::test(flavor = "multi_thread")]
 async fn half_a_line_of_a_shim_that_was_killed_is_told_of_and_nothing_before_it_is_lost() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("torn", json!({})).await;
     let chat = world.chat(&session, "sim:\nsay whole\nhang").await;
     world.wait_for_event(&session, "content").await;
@@ -162,7 +162,7 @@ async fn half_a_line_of_a_shim_that_was_killed_is_told_of_and_nothing_before_it_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recycled_pid_is_not_taken_for_the_child() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("recycled", json!({})).await;
     let chat = world.chat(&session, "sim:\nsay here\nhang").await;
     world.wait_for_event(&session, "content").await;
@@ -185,7 +185,7 @@ async fn a_recycled_pid_is_not_taken_for_the_child() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_decision_that_was_never_delivered_is_sent_again() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("undelivered", json!({})).await;
     let chat = world.chat(&session, WRITE).await;
     let approval = world.wait_for_approval(&session).await;
@@ -210,7 +210,7 @@ async fn a_decision_that_was_never_delivered_is_sent_again() {
 /// child, which has asked over MCP all the same: the chat, the row of its run, and these questions
 /// of it.
 async fn silent_run(
-    world: &World,
+    world: &SimulatedHub,
     session: &str,
     prompt: &str,
     questions: usize,
@@ -258,7 +258,7 @@ async fn silent_run(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_of_a_run_that_left_nothing_else_is_closed_and_its_chat_is_served_anew() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("silent", json!({})).await;
     let lost = silent_run(&world, &session, WRITE, 1).await[0];
     let (world, _) = world.restart().await;
@@ -277,7 +277,7 @@ async fn a_question_of_a_run_that_left_nothing_else_is_closed_and_its_chat_is_se
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_come_while_such_a_run_is_ended_do_not_keep_its_chat_from_being_served() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("silent", json!({})).await;
     let questions = silent_run(&world, &session, "sim:\nsay served", 30).await;
     let answer_all = async |store: Arc<dyn Store>| {
@@ -296,7 +296,8 @@ async fn answers_that_come_while_such_a_run_is_ended_do_not_keep_its_chat_from_b
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancel_that_was_asked_for_before_the_restart_is_carried_out_after_it() {
-    let world = World::with(|settings| settings.grace = std::time::Duration::from_secs(5)).await;
+    let world =
+        SimulatedHub::with(|settings| settings.grace = std::time::Duration::from_secs(5)).await;
     let session = world.create("late-cancel", json!({})).await;
     let chat = world.chat(&session, "sim:\nsay here\nhang").await;
     world.wait_for_event(&session, "content").await;
@@ -307,7 +308,7 @@ async fn a_cancel_that_was_asked_for_before_the_restart_is_carried_out_after_it(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_warm_child_is_known_to_be_idle_after_a_restart() {
-    let world = World::with(|settings| settings.max_warm = 1).await;
+    let world = SimulatedHub::with(|settings| settings.max_warm = 1).await;
     let (a, b) = (world.create("a", json!({})).await, world.create("b", json!({})).await);
     world.chat_to_end(&a, "sim:\nsay x").await;
     let (world, _) = world.restart().await;
@@ -320,7 +321,7 @@ async fn a_warm_child_is_known_to_be_idle_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_whose_pid_file_cannot_be_read_is_neither_doubled_nor_given_up() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("unreadable", json!({"allowed_tools": ["Bash"]})).await;
     let input = json!({"command": "while ! test -e go; do sleep 0.05; done"});
     let chat = world.chat(&session, &format!("sim:\nsay here\ntool Bash {input}\nsay done")).await;
@@ -347,7 +348,7 @@ async fn a_child_whose_pid_file_cannot_be_read_is_neither_doubled_nor_given_up()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_starts_while_the_server_stops_and_the_next_one_serves_it() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let (busy, late) =
         (world.create("busy", json!({})).await, world.create("late", json!({})).await);
     world.chat(&busy, "sim:\nsay here\nhang").await;

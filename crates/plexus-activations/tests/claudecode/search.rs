@@ -3,7 +3,7 @@
 use plexus_core::{Caller, ErrorKind};
 use serde_json::{Value, json};
 
-use crate::common::World;
+use crate::common::SimulatedHub;
 
 fn names(found: &Value) -> Vec<&str> {
     let hits = found["hits"].as_array().unwrap();
@@ -12,7 +12,7 @@ fn names(found: &Value) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_finds_what_it_may_read_and_nothing_else() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let parent = world.create("parent", json!({"can_spawn": true})).await;
     let child = world.create("child", json!({"parent": parent})).await;
     let other = world.create("other", json!({})).await;
@@ -48,7 +48,7 @@ async fn a_caller_finds_what_it_may_read_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_that_is_not_understood_says_why() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("s", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay one thing or another").await;
     let found = world.ok("agents.search", json!({"query": "one OR \"another", "name": "s"})).await;
@@ -71,7 +71,7 @@ async fn a_query_that_is_not_understood_says_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_hits_go_on_by_their_cursor() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("s", json!({})).await;
     let prompt: String = std::iter::once("sim:".to_owned())
         .chain((0..7).map(|n| format!("\nsay needle {n}")))

@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use crate::common::World;
+use crate::common::SimulatedHub;
 use crate::flow::WRITE;
 
 /// The one stream of a session, as `streams` shows it.
-async fn stream(world: &World, session: &str) -> Value {
+async fn stream(world: &SimulatedHub, session: &str) -> Value {
     let listed = world.ok("claudecode.streams", json!({"session_id": session})).await;
     let streams = listed["streams"].as_array().unwrap();
     assert_eq!(streams.len(), 1);
@@ -15,7 +15,7 @@ async fn stream(world: &World, session: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn streams_and_poll_say_the_same_status() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("asks", json!({})).await;
     world.chat(&session, WRITE).await;
     let approval = world.wait_for_approval(&session).await;
@@ -38,7 +38,7 @@ async fn streams_and_poll_say_the_same_status() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_that_was_started_says_its_status() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("started", json!({})).await;
     let hang = json!({"session_id": session, "prompt": "sim:\nhang", "idempotency_key": "k"});
     let started = world.ok("claudecode.chat_async", hang.clone()).await;
@@ -53,7 +53,7 @@ async fn a_chat_that_was_started_says_its_status() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_session_shows_the_chat_that_runs_as_streams_does() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("busy", json!({})).await;
     world.chat(&session, WRITE).await;
     world.wait_for_approval(&session).await;
@@ -66,7 +66,7 @@ async fn a_busy_session_shows_the_chat_that_runs_as_streams_does() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn health_reports_each_activation() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("asks", json!({})).await;
     let warm = world.create("warm", json!({})).await;
     world.chat_to_end(&warm, "sim:\nsay done").await;

@@ -9,7 +9,7 @@ use plexus_engine::wall::{NoWall, Offer, Site, Stage, Trial, WallNeeds, WallSett
 use plexus_wire::{Confine, Previewed};
 use serde_json::json;
 
-use crate::common::World;
+use crate::common::SimulatedHub;
 
 /// A machine on which every wall is offered and none can be built.
 #[derive(Debug)]
@@ -41,8 +41,8 @@ impl Walls for Promising {
     }
 }
 
-async fn world(default: Confine) -> World {
-    World::with(|settings| {
+async fn world(default: Confine) -> SimulatedHub {
+    SimulatedHub::with(|settings| {
         settings.wall = WallSettings { walls: Some(Arc::new(Promising)), default };
     })
     .await
@@ -104,7 +104,7 @@ async fn a_session_that_cannot_be_confined_is_refused_when_it_is_created() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_walls_refuses_who_asks_for_one() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let params = world.create_params("walled", json!({"confine": "workspace"}));
     let refused = world.call("claudecode.create", params).await.unwrap_err();
     assert!(refused.message.contains("this server builds no walls"), "{refused}");

@@ -2,20 +2,20 @@
 
 use serde_json::{Value, json};
 
-use crate::common::World;
+use crate::common::SimulatedHub;
 
 /// Says much, asks once, says more, and ends with an answer.
 const TALKATIVE: &str = "sim:\nburst 8 20\ntool Write {\"file_path\":\"n.txt\",\"content\":\"x\"}\nburst 8 20\nsay It is done.";
 
 /// Waits as long as one may until a session asks or ends.
-async fn turn(world: &World, after: &Value) -> Value {
+async fn turn(world: &SimulatedHub, after: &Value) -> Value {
     let params = json!({"after": after, "wake_on": "asks_or_ends", "wait_ms": 60_000});
     world.ok("claudecode.wait", params).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parent_is_woken_only_when_a_child_asks_or_ends() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("talks", json!({})).await;
     let bystander = world.create("bystander", json!({})).await;
     world.chat(&bystander, "sim:\nhang").await;
@@ -44,7 +44,7 @@ async fn a_parent_is_woken_only_when_a_child_asks_or_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wait_for_approvals_can_also_hear_of_ends() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("ends", json!({})).await;
     let wait = async |after: Value| {
         world.ok("loopback.wait_for_approval", json!({"after": after, "wait_ms": 60_000})).await
@@ -67,7 +67,7 @@ async fn a_wait_for_approvals_can_also_hear_of_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_answer_is_cut_where_many_sessions_are_told() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("long", json!({})).await;
     world.chat_to_end(&session, "sim:\nburst 1 10000").await;
     let whole = world.session(&session).await["answer"].clone();

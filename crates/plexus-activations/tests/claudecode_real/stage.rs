@@ -9,11 +9,11 @@ use serde_json::{Map, Value, json};
 use testkit::messages_api::MessagesApi;
 use testkit::real_claude::Sandbox;
 
-use crate::common::World;
+use crate::common::SimulatedHub;
 
 /// A hub with the real CLI.
 pub(crate) struct Stage {
-    pub(crate) world: World,
+    pub(crate) world: SimulatedHub,
     pub(crate) sandbox: Sandbox,
     pub(crate) api: MessagesApi,
 }
@@ -22,7 +22,7 @@ impl Stage {
     pub(crate) async fn new(cli: PathBuf, change: impl FnOnce(&mut Settings)) -> Result<Self> {
         let api = MessagesApi::start().await?;
         let sandbox = Sandbox::new(&api)?;
-        let world = World::with(|settings| {
+        let world = SimulatedHub::with(|settings| {
             settings.install(
                 plexus_wire::FIRST_AGENT,
                 plexus_engine::ProgramLine { program: cli, leading: vec![] },

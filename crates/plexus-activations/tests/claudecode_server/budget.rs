@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::site::{DEADLINE, Site};
+use crate::simulated_server::{DEADLINE, SimulatedServer};
 
 pub(crate) async fn a_fan_out_of_twenty_stays_within_one_result_of_its_budget_when_the_server_is_killed()
  {
-    let mut site = Site::new().await;
+    let mut site = SimulatedServer::new().await;
     let priced = site.create("price", json!({})).await;
     site.chat(&priced, "sim:\nsay hello").await;
     site.end(&priced).await;
@@ -58,10 +58,10 @@ pub(crate) async fn a_fan_out_of_twenty_stays_within_one_result_of_its_budget_wh
     assert_eq!(shown(&site, &top).await.get("reserved"), None, "nothing stays set aside");
 }
 
-async fn shown(site: &Site, session: &str) -> Value {
+async fn shown(site: &SimulatedServer, session: &str) -> Value {
     site.call("claudecode.get", json!({"session_id": session})).await["session"].clone()
 }
 
-async fn spent(site: &Site, session: &str) -> f64 {
+async fn spent(site: &SimulatedServer, session: &str) -> f64 {
     shown(site, session).await["spent"]["cost_usd"].as_f64().unwrap()
 }

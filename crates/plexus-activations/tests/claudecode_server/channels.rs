@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::cases::Cases;
 
-use crate::site::{Site, exists, texts, types, until};
+use crate::simulated_server::{SimulatedServer, exists, texts, types, until};
 
 /// Adds each case for each channel.
 macro_rules! on_both_channels {
@@ -35,8 +35,8 @@ on_both_channels! {
 
 const WRITE: &str = "sim:\nsay I will write it.\ntool Write {\"file_path\":\"note.txt\",\"content\":\"hello\"}\nsay It is written.";
 
-async fn begin(channel: &str) -> (Site, String) {
-    let site = Site::new().await;
+async fn begin(channel: &str) -> (SimulatedServer, String) {
+    let site = SimulatedServer::new().await;
     let session = site.create("s", json!({"channel": channel})).await;
     (site, session)
 }
@@ -128,7 +128,7 @@ async fn ten_consumers_at_different_speeds_each_see_everything_once_and_in_order
 
 /// Reads two chats as a named consumer, the `n`-th with pages and pauses of its own; hands each
 /// cursor back with the next call.
-async fn read_as(site: &Site, session: &str, n: u64) -> Vec<String> {
+async fn read_as(site: &SimulatedServer, session: &str, n: u64) -> Vec<String> {
     let mut seen = Vec::new();
     let mut cursor = Value::Null;
     while seen.iter().filter(|event| *event == "complete").count() < 2 {
@@ -205,7 +205,7 @@ async fn a_message_into_a_running_chat_steers_it_or_is_refused(channel: &str) {
 
 /// The chat has ended as it should, nobody waits for an answer, and the session takes the next
 /// chat.
-async fn ends_cancelled_and_goes_on(site: &Site, session: &str) {
+async fn ends_cancelled_and_goes_on(site: &SimulatedServer, session: &str) {
     let (status, events) = site.end(session).await;
     assert_eq!(status, "cancelled");
     assert_eq!(events.last().unwrap(), &json!({"type": "error", "message": "cancelled: enough"}));
@@ -239,7 +239,7 @@ async fn cancel_while_streaming(channel: &str) {
 }
 
 async fn cancel_in_a_tool(channel: &str) {
-    let site = Site::new().await;
+    let site = SimulatedServer::new().await;
     let session = site.create("tool", json!({"channel": channel, "allowed_tools": ["Bash"]})).await;
     let endless = json!({"command": "touch started; while :; do sleep 0.05; done"});
     site.chat(&session, &format!("sim:\ntool Bash {endless}\n{}", until("never"))).await;

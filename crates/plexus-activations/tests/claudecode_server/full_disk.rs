@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::server::ServerOptions;
 use testkit::small_disk::{SmallDisks, fill};
 
-use crate::site::{DEADLINE, Site, exists, shown, texts, types, until};
+use crate::simulated_server::{DEADLINE, SimulatedServer, exists, shown, texts, types, until};
 
 fn options(disks: &SmallDisks) -> ServerOptions {
     ServerOptions {
@@ -27,7 +27,7 @@ pub(crate) async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited
  {
     const LINES: usize = 400;
     let mut disks = SmallDisks::new().unwrap();
-    let mut site = Site::with(options(&disks)).await;
+    let mut site = SimulatedServer::with(options(&disks)).await;
     disks.mount(&site.server.own_data_dir().join("runs"), "4m").unwrap();
     let session = site.create("full", json!({"allowed_tools": ["Bash"]})).await;
     let gate = json!({"command": "while ! test -e go; do sleep 0.05; done; touch gone"});
@@ -51,7 +51,7 @@ pub(crate) async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited
         std::future::ready(std::fs::metadata(&segment).ok().filter(|file| file.len() % PAGE == 0))
     };
     testkit::eventually_async("the last bytes that the disk takes", DEADLINE, at_the_end).await;
-    let stands_still = async |site: &Site| {
+    let stands_still = async |site: &SimulatedServer| {
         let page = site
             .call("claudecode.poll", json!({"session_id": session, "from_seq": 0, "limit": 1000}))
             .await;
@@ -82,9 +82,11 @@ pub(crate) async fn while_the_store_cannot_be_written_a_request_waits_and_a_canc
     // The server's whole directory is on the small disk: its store as well as its journals.
     let folder = tempfile::tempdir().unwrap();
     disks.mount(folder.path(), "24m").unwrap();
-    let site =
-        Site::with(ServerOptions { folder: Some(folder.path().to_owned()), ..options(&disks) })
-            .await;
+    let site = SimulatedServer::with(ServerOptions {
+        folder: Some(folder.path().to_owned()),
+        ..options(&disks)
+    })
+    .await;
     let session = site.create("full", json!({"allowed_tools": ["Bash"]})).await;
     let write = json!({"file_path": "note.txt", "content": "hello"});
     site.chat(&session, &format!("sim:\nsay begun\n{}\ntool Write {write}\nsay over", until("go")))
@@ -112,9 +114,11 @@ pub(crate) async fn while_the_store_cannot_be_written_a_delete_is_answered_with_
     let mut disks = SmallDisks::new().unwrap();
     let folder = tempfile::tempdir().unwrap();
     disks.mount(folder.path(), "24m").unwrap();
-    let site =
-        Site::with(ServerOptions { folder: Some(folder.path().to_owned()), ..options(&disks) })
-            .await;
+    let site = SimulatedServer::with(ServerOptions {
+        folder: Some(folder.path().to_owned()),
+        ..options(&disks)
+    })
+    .await;
     let session = site.create("full", json!({})).await;
     site.chat(&session, "sim:\nsay begun\nhang").await;
     site.wait_for_words(&session, "begun").await;

@@ -3,10 +3,10 @@
 
 use serde_json::json;
 
-use crate::site::{DEADLINE, Site, texts};
+use crate::simulated_server::{DEADLINE, SimulatedServer, texts};
 
 pub(crate) async fn while_a_child_streams() {
-    let mut site = Site::new().await;
+    let mut site = SimulatedServer::new().await;
     let session = site.create("streams", json!({})).await;
     let script: String = (0..60).map(|n| format!("\nsay {n}\nsleep 30")).collect();
     site.chat(&session, &format!("sim:{script}")).await;
@@ -23,7 +23,7 @@ pub(crate) async fn while_a_child_streams() {
 }
 
 pub(crate) async fn while_a_child_waits_for_permission() {
-    let mut site = Site::new().await;
+    let mut site = SimulatedServer::new().await;
     let session = site.create("asks", json!({})).await;
     site.chat(
         &session,
@@ -46,7 +46,7 @@ pub(crate) async fn while_a_child_waits_for_permission() {
 }
 
 pub(crate) async fn and_away_while_the_child_finishes_and_leaves() {
-    let mut site = Site::new().await;
+    let mut site = SimulatedServer::new().await;
     let session = site.create("away", json!({})).await;
     site.chat(
         &session,
@@ -68,7 +68,7 @@ pub(crate) async fn and_away_while_the_child_finishes_and_leaves() {
 }
 
 pub(crate) async fn a_stopped_server_leaves_its_children_running() {
-    let mut site = Site::new().await;
+    let mut site = SimulatedServer::new().await;
     let session = site.create("stays", json!({})).await;
     site.chat(&session, "sim:\nsay begun\nsleep 1000\nsay still here").await;
     site.wait_for(&session, "the first words", |page| page.to_string().contains("begun")).await;

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use testkit::process;
 
-use crate::site::{DEADLINE, Site, exists, texts, types, until};
+use crate::simulated_server::{DEADLINE, SimulatedServer, exists, texts, types, until};
 
 fn last_words(events: &[Value]) -> &str {
     events.last().unwrap()["message"].as_str().unwrap()
@@ -19,7 +19,7 @@ pub(crate) async fn killed_between_the_exit_of_a_child_and_our_noticing() {
     for (channel, last_step, expected) in
         [("mcp", "say over", "complete"), ("control", "say over\nexit 0", "failed")]
     {
-        let mut site = Site::new().await;
+        let mut site = SimulatedServer::new().await;
         let session =
             site.create("unnoticed", json!({"channel": channel, "allowed_tools": ["Bash"]})).await;
         site.chat(&session, &format!("sim:\nsay begun\n{}\nburst 20 10\n{last_step}", until("go")))
@@ -51,7 +51,7 @@ pub(crate) async fn killed_between_the_exit_of_a_child_and_our_noticing() {
 }
 
 pub(crate) async fn killed_in_the_middle_of_a_write_to_the_inbox() {
-    let mut site = Site::new().await;
+    let mut site = SimulatedServer::new().await;
     let session = site.create("inbox", json!({})).await;
     site.chat(&session, "sim:\nsay begun\ntool Bash {\"command\":\"echo x >> ran\"}\nsay over")
         .await;
@@ -91,7 +91,7 @@ pub(crate) async fn killed_in_the_middle_of_a_write_to_the_inbox() {
 }
 
 pub(crate) async fn a_recycled_pid_is_not_taken_for_the_child() {
-    let mut site = Site::new().await;
+    let mut site = SimulatedServer::new().await;
     let session = site.create("recycled", json!({})).await;
     site.chat(&session, "sim:\nburst 5 10\nhang").await;
     site.wait_for(&session, "its words", |page| page["total_events"] == 7).await;
@@ -118,7 +118,7 @@ pub(crate) async fn a_recycled_pid_is_not_taken_for_the_child() {
 
 pub(crate) async fn a_shim_killed_under_a_server_that_runs_and_under_one_that_is_away() {
     for away in [false, true] {
-        let mut site = Site::new().await;
+        let mut site = SimulatedServer::new().await;
         let session = site.create("shim", json!({"allowed_tools": ["Bash"]})).await;
         site.chat(&session, &format!("sim:\nburst 30 10\n{}", until("never"))).await;
         site.wait_for(&session, "its words", |page| page["total_events"].as_u64() > Some(32)).await;
@@ -148,7 +148,7 @@ pub(crate) async fn a_shim_killed_under_a_server_that_runs_and_under_one_that_is
 
 pub(crate) async fn a_child_killed_under_a_server_that_runs_and_under_one_that_is_away() {
     for away in [false, true] {
-        let mut site = Site::new().await;
+        let mut site = SimulatedServer::new().await;
         let session = site.create("child", json!({"allowed_tools": ["Bash"]})).await;
         site.chat(&session, &format!("sim:\nburst 30 10\n{}", until("never"))).await;
         site.wait_for(&session, "its words", |page| page["total_events"].as_u64() > Some(32)).await;

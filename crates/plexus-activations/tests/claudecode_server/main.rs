@@ -12,7 +12,7 @@ mod channels;
 mod full_disk;
 mod killed;
 mod lost;
-mod site;
+mod simulated_server;
 
 use std::process::ExitCode;
 

@@ -12,12 +12,12 @@ use testkit::server::{RpcError, ServerOptions, TestServer};
 pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 
 /// A server and where its sessions work.
-pub(crate) struct Site {
+pub(crate) struct SimulatedServer {
     pub(crate) server: TestServer,
     folder: TempDir,
 }
 
-impl Site {
+impl SimulatedServer {
     pub(crate) async fn new() -> Self {
         Self::with(ServerOptions::default()).await
     }

@@ -15,11 +15,11 @@ use serde_json::{Map, Value, json};
 use testkit::real_codex::Sandbox;
 use testkit::responses_api::ResponsesApi;
 
-use crate::common::World;
+use crate::common::SimulatedHub;
 
 /// A hub with the real CLI.
 pub(crate) struct Stage {
-    pub(crate) world: World,
+    pub(crate) world: SimulatedHub,
     pub(crate) sandbox: Sandbox,
     pub(crate) api: ResponsesApi,
 }
@@ -38,7 +38,7 @@ impl Stage {
         let drivers = Drivers::default()
             .with(FIRST_AGENT, Arc::new(ClaudeCode))
             .with("codex", Arc::new(codex));
-        let world = World::with_drivers(drivers, |settings| {
+        let world = SimulatedHub::with_drivers(drivers, |settings| {
             settings.install("codex", ProgramLine { program: cli, leading: vec![] });
             settings.grace = Duration::from_secs(5);
             change(settings);

@@ -1,8 +1,8 @@
 //! A whole hub for tests: all engine over a SQLite store in a folder of its own, children held by
 //! the real shim and played by the simulator.
 //!
-//! A [`World`] can be restarted on the same folder while its children live on, as a server would
-//! be. Dropping it leaves no process behind.
+//! A [`SimulatedHub`] can be restarted on the same folder while its children live on, as a server
+//! would be. Dropping it leaves no process behind.
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 pub(crate) use testkit::wait::PATIENCE as DEADLINE;
 
 /// A hub with children, and the folder it lives in.
-pub(crate) struct World {
+pub(crate) struct SimulatedHub {
     folder: Folder,
     settings: Settings,
     drivers: Drivers,
@@ -30,7 +30,7 @@ pub(crate) struct World {
     hub: Arc<Hub>,
 }
 
-impl World {
+impl SimulatedHub {
     /// A hub with the defaults, except that children have little grace.
     pub(crate) async fn new() -> Self {
         Self::with(|_| {}).await
@@ -349,7 +349,7 @@ pub(crate) struct Down {
 
 impl Down {
     /// Starts it again. Returns how many runs it picked up.
-    pub(crate) async fn up(self) -> (World, usize) {
+    pub(crate) async fn up(self) -> (SimulatedHub, usize) {
         self.up_beside(async |_| {}).await
     }
 
@@ -358,12 +358,12 @@ impl Down {
     pub(crate) async fn up_beside(
         self,
         somebody: impl AsyncFnOnce(Arc<dyn Store>),
-    ) -> (World, usize) {
+    ) -> (SimulatedHub, usize) {
         let Self { folder, settings, drivers } = self;
         let (store, engine, hub) = build(&settings, &drivers);
         let (_, picked_up) = tokio::join!(somebody(Arc::clone(&store)), engine.start());
         let picked_up = picked_up.unwrap();
-        (World { folder, settings, drivers, store, engine, hub }, picked_up)
+        (SimulatedHub { folder, settings, drivers, store, engine, hub }, picked_up)
     }
 
     /// Changes the settings with which it starts again.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plexus_core::{ApprovalId, Authenticator, Caller, ErrorKind, SecretToken, SessionId};
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, answer, bash};
+use crate::childless_hub::{ChildlessHub, answer, bash};
 
 /// Everything that a child could want to call, and must not.
 fn forbidden(own: SessionId, other: SessionId, approval: &Value) -> Vec<(&'static str, Value)> {
@@ -49,7 +49,7 @@ fn forbidden(own: SessionId, other: SessionId, approval: &Value) -> Vec<(&'stati
 
 #[tokio::test]
 async fn a_child_can_ask_and_nothing_else_and_every_attempt_is_on_record() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let (child, sibling) =
         (desk.create("child", json!({})).await, desk.create("sibling", json!({})).await);
     let (task, asked) = desk.ask(child, "t", "Bash", bash("ls")).await;
@@ -84,7 +84,7 @@ async fn a_child_can_ask_and_nothing_else_and_every_attempt_is_on_record() {
 
 #[tokio::test]
 async fn a_session_that_names_others_or_guesses_ids_learns_nothing() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let grant = json!({"can_spawn": true, "may_decide": ["*"]});
     let (me, victim) = (desk.create("me", grant.clone()).await, desk.create("victim", grant).await);
     let of_victim = desk.create_as(Caller::Session(victim), "child", json!({})).await.unwrap();
@@ -159,7 +159,7 @@ async fn a_session_that_names_others_or_guesses_ids_learns_nothing() {
 
 #[tokio::test]
 async fn the_same_call_with_other_input_is_denied_and_on_record() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let (task, asked) = desk.ask(session, "t", "Bash", bash("ls")).await;
     // Before the decision, and after it: an allow for one input is no allow for another.
@@ -177,7 +177,7 @@ async fn the_same_call_with_other_input_is_denied_and_on_record() {
 
 #[tokio::test]
 async fn a_malformed_request_is_refused_with_words_and_leaves_nothing_waiting() {
-    let desk = Desk::new().await;
+    let desk = ChildlessHub::new().await;
     let session = desk.create("s", json!({})).await;
     for wrong in [
         json!({}),
@@ -205,7 +205,7 @@ async fn a_malformed_request_is_refused_with_words_and_leaves_nothing_waiting() 
 
 #[tokio::test]
 async fn tokens_stand_for_one_caller_and_end() {
-    let desk = Desk::new().await;
+    let desk = ChildlessHub::new().await;
     let identity = Arc::clone(&desk.engine.identity);
     let who = async |token: &str| identity.authenticate(&SecretToken::new(token)).await;
     let session = desk.create("s", json!({})).await;

@@ -8,7 +8,7 @@ use plexus_core::{Caller, ErrorKind, SessionId};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, answer, bash};
+use crate::childless_hub::{ChildlessHub, answer, bash};
 
 /// Tools whose patterns have no argument, so that what a grant takes in is plain set inclusion.
 const TOOLS: [&str; 4] = ["WebSearch", "TodoWrite", "mcp__mail__send", "mcp__mail__read"];
@@ -70,7 +70,7 @@ proptest! {
 }
 
 async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let mut tree: Vec<Granted> = Vec::new();
     for (n, (decide, allowed)) in roots.into_iter().enumerate() {
         let (may_decide, allowed_tools) = (tools(decide), tools(allowed));
@@ -185,7 +185,7 @@ fn spawner(more: Value) -> Value {
 
 #[tokio::test]
 async fn a_child_gets_nothing_that_its_creator_has_not() {
-    let desk = Desk::new().await;
+    let desk = ChildlessHub::new().await;
     let inner = desk.work().join("inner");
     std::fs::create_dir(&inner).unwrap();
     let outside = desk.folder.path().join("outside");
@@ -246,7 +246,7 @@ async fn a_child_gets_nothing_that_its_creator_has_not() {
 
 #[tokio::test]
 async fn three_generations_decide_for_each_other_and_never_for_themselves() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let top = desk
         .create("top", json!({"can_spawn": true, "may_decide": ["Bash(git:*)", "Bash(make:*)"]}))
         .await;
@@ -296,7 +296,7 @@ async fn three_generations_decide_for_each_other_and_never_for_themselves() {
 
 #[tokio::test]
 async fn a_link_made_after_the_grant_gives_nobody_more() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let (work, secret) = (desk.work().canonicalize().unwrap(), desk.folder.path().join("secret"));
     std::fs::create_dir(&secret).unwrap();
     std::fs::write(secret.join("key"), "x").unwrap();
@@ -323,7 +323,7 @@ async fn a_link_made_after_the_grant_gives_nobody_more() {
 
 #[tokio::test]
 async fn a_parent_outside_owns_what_it_creates_and_nothing_else() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let identity = async |name: &str| -> SessionId {
         let made = desk.ok("identity.parent", json!({"name": name})).await;
         assert!(made["token"].as_str().unwrap().starts_with("plx_"));

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 use testkit::server::TestServer;
 
+use crate::childless_hub::within;
 use crate::common::DEADLINE;
-use crate::desk::within;
 use crate::http::{child_token, create};
 
 /// A child's MCP session, written by hand.

@@ -4,7 +4,7 @@
 use plexus_core::{Caller, ErrorKind};
 use serde_json::{Value, json};
 
-use crate::common::World;
+use crate::common::SimulatedHub;
 
 fn notices(events: &[Value]) -> Vec<&str> {
     events
@@ -15,7 +15,7 @@ fn notices(events: &[Value]) -> Vec<&str> {
 }
 
 /// The simulator's price of one turn without tools, as its results say.
-async fn price(world: &World) -> f64 {
+async fn price(world: &SimulatedHub) -> f64 {
     let session = world.create("price", json!({})).await;
     world.chat_to_end(&session, "sim:\nsay hello").await;
     world.ok("claudecode.get", json!({"session_id": session})).await["session"]["spent"]["cost_usd"]
@@ -25,7 +25,7 @@ async fn price(world: &World) -> f64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_that_the_budget_has_no_room_for_does_not_start() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let one = price(&world).await;
     assert!(one > 0.0);
     let session = world.create("s", json!({"budget": {"cost_usd": one * 1.5}})).await;
@@ -42,17 +42,17 @@ async fn a_chat_that_the_budget_has_no_room_for_does_not_start() {
     assert!(shown["spent"]["cost_usd"].as_f64().unwrap() > one * 1.5);
 }
 
-async fn child_of(world: &World, parent: &str, name: &str) -> String {
+async fn child_of(world: &SimulatedHub, parent: &str, name: &str) -> String {
     world.create(name, json!({"parent": parent, "env": {}})).await
 }
 
-async fn set_aside(world: &World, session: &str) -> f64 {
+async fn set_aside(world: &SimulatedHub, session: &str) -> f64 {
     world.session(session).await["reserved"]["cost_usd"].as_f64().unwrap_or(0.0)
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shared_budget_stops_every_chat_below_it_within_one_result() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let one = price(&world).await;
     let top =
         world.create("top", json!({"can_spawn": true, "budget": {"cost_usd": one * 6.5}})).await;
@@ -89,7 +89,7 @@ async fn a_shared_budget_stops_every_chat_below_it_within_one_result() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_chat_reserves_budget_until_its_result() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let one = price(&world).await;
     let top =
         world.create("top", json!({"can_spawn": true, "budget": {"cost_usd": one * 1.5}})).await;
@@ -127,7 +127,7 @@ async fn a_running_chat_reserves_budget_until_its_result() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_runs_can_start_a_child_within_its_own_budget() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let top = world.create("top", json!({"can_spawn": true, "budget": {"cost_usd": 1.0}})).await;
     let (a, b) = (child_of(&world, &top, "a").await, child_of(&world, &top, "b").await);
     world.chat(&top, "sim:\nsay I wait for my child\nhang").await;
@@ -141,7 +141,7 @@ async fn a_session_that_runs_can_start_a_child_within_its_own_budget() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fan_out_of_twenty_goes_beyond_its_budget_by_less_than_one_result() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let one = price(&world).await;
     let top =
         world.create("top", json!({"can_spawn": true, "budget": {"cost_usd": one * 5.5}})).await;
@@ -174,7 +174,7 @@ async fn a_fan_out_of_twenty_goes_beyond_its_budget_by_less_than_one_result() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_below_what_is_spent_is_refused_and_a_larger_one_lets_go_on() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let one = price(&world).await;
     let top = world
         .create("top", json!({"can_spawn": true, "budget": {"cost_usd": one * 0.5, "turns": 50}}))
@@ -233,7 +233,7 @@ async fn a_budget_below_what_is_spent_is_refused_and_a_larger_one_lets_go_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn parallel_creates_do_not_exceed_the_number_of_children() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let top = world.create("top", json!({"can_spawn": true, "budget": {"children": 3}})).await;
     let as_top = Caller::Session(top.parse().unwrap());
     let create = async |n: usize| {
@@ -248,7 +248,7 @@ async fn parallel_creates_do_not_exceed_the_number_of_children() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn running_chats_are_told_when_most_of_a_budget_is_used() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let one = price(&world).await;
     let top =
         world.create("top", json!({"can_spawn": true, "budget": {"cost_usd": one * 1.2}})).await;
@@ -270,7 +270,7 @@ async fn running_chats_are_told_when_most_of_a_budget_is_used() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn time_on_the_wall_stops_a_chat_that_never_ends() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("s", json!({"budget": {"wall_secs": 2}})).await;
     let chat = world.chat(&session, "sim:\nsay hm\nhang").await;
     assert_eq!(world.wait_for_end(&session, chat).await, "failed");
@@ -283,7 +283,7 @@ async fn time_on_the_wall_stops_a_chat_that_never_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn children_and_generations_are_counted_and_a_child_cannot_raise_its_own() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let budget = json!({"children": 2, "depth": 2, "cost_usd": 1.0});
     let top = world.create("top", json!({"can_spawn": true, "budget": budget})).await;
     let as_top = Caller::Session(top.parse().unwrap());

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::common::DEADLINE;
 
 /// A hub without children.
-pub(crate) struct Desk {
+pub(crate) struct ChildlessHub {
     pub(crate) hub: Arc<Hub>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) engine: Arc<Engine>,
@@ -37,7 +37,7 @@ struct List {
 const PENDING: List = List { method: "loopback.pending", field: "approvals", id: "id" };
 const DECIDED: List = List { method: "loopback.history", field: "decisions", id: "approval_id" };
 
-impl Desk {
+impl ChildlessHub {
     /// Over a store in memory.
     pub(crate) async fn new() -> Self {
         Self::with(|_| {}).await

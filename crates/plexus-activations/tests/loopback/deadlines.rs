@@ -7,10 +7,10 @@ use plexus_core::{ApprovalId, Caller, ErrorKind, SessionId};
 use plexus_store::{Change, Owner, PageRequest, Priority, ReadLimit, StartChat, Topic};
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, answer, bash, pass, within};
+use crate::childless_hub::{ChildlessHub, answer, bash, pass, within};
 
 /// Waits until the approval has been passed on, or reminded of, at least this often.
-async fn at_step(desk: &Desk, id: ApprovalId, step: u32) {
+async fn at_step(desk: &ChildlessHub, id: ApprovalId, step: u32) {
     let mut wake = desk.store.watch(Topic::Approval(id));
     within("an escalation", async {
         while desk.store.approval(id).await.unwrap().escalations < step {
@@ -22,7 +22,7 @@ async fn at_step(desk: &Desk, id: ApprovalId, step: u32) {
 
 #[tokio::test]
 async fn expiry_is_a_denial_that_says_so() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({"loopback_timeout_secs": 1})).await;
     let (task, asked) = desk.ask(session, "t", "Bash", bash("ls")).await;
     assert_eq!(
@@ -44,7 +44,7 @@ async fn expiry_is_a_denial_that_says_so() {
 #[tokio::test]
 async fn a_deadline_keeps_counting_while_no_server_runs() {
     let folder = Arc::new(tempfile::tempdir().unwrap());
-    let desk = Arc::new(Desk::in_file(folder).await);
+    let desk = Arc::new(ChildlessHub::in_file(folder).await);
     let short = desk.create("short", json!({"loopback_timeout_secs": 1})).await;
     let long = desk.create("long", json!({"loopback_timeout_secs": 1000})).await;
     let (one, _) = desk.ask(short, "t", "Bash", bash("ls")).await;
@@ -58,7 +58,7 @@ async fn a_deadline_keeps_counting_while_no_server_runs() {
     let folder = Arc::clone(&desk.folder);
     drop(desk);
     pass(Duration::from_millis(1_100)).await;
-    let desk = Arc::new(Desk::in_file(folder).await);
+    let desk = Arc::new(ChildlessHub::in_file(folder).await);
     let again = desk.permit(short, "t", "Bash", bash("ls")).await;
     assert_eq!(again, json!({"behavior": "deny", "message": "denied: nobody answered within 1 s"}));
     let still = desk.pending_for(long, "t").await;
@@ -83,7 +83,7 @@ async fn a_deadline_keeps_counting_while_no_server_runs() {
 
 #[tokio::test]
 async fn a_session_without_a_deadline_is_reminded_of_and_passed_on_all_the_same() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let grant = json!({"can_spawn": true, "may_decide": ["*"], "loopback_timeout_secs": 0});
     let parent = desk.create("parent", grant).await;
     let params = json!({"loopback_timeout_secs": 0, "escalate_after_secs": 1});
@@ -103,7 +103,7 @@ async fn a_session_without_a_deadline_is_reminded_of_and_passed_on_all_the_same(
 #[tokio::test]
 async fn an_unanswered_request_goes_up_to_the_grandparent_then_to_the_operator_and_the_first_answer_wins()
  {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let grant = json!({"can_spawn": true, "may_decide": ["Bash"], "loopback_timeout_secs": 600});
     let top = desk.create("top", grant.clone()).await;
     let middle = desk.create_as(Caller::Session(top), "middle", grant).await.unwrap();
@@ -133,7 +133,7 @@ async fn an_unanswered_request_goes_up_to_the_grandparent_then_to_the_operator_a
 
 #[tokio::test]
 async fn who_cannot_allow_a_call_is_passed_over() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let top =
         desk.create("top", json!({"can_spawn": true, "may_decide": ["Bash", "WebSearch"]})).await;
     let grant = json!({"can_spawn": true, "may_decide": ["WebSearch"]});
@@ -154,7 +154,7 @@ async fn who_cannot_allow_a_call_is_passed_over() {
 
 #[tokio::test]
 async fn deleting_a_session_takes_its_requests_along() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session: SessionId = desk.create("s", json!({})).await;
     let (task, _) = desk.ask(session, "t", "Bash", bash("ls")).await;
     desk.ok("claudecode.delete", json!({"session_id": session})).await;

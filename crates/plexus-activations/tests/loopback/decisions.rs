@@ -5,11 +5,11 @@ use std::sync::Arc;
 use plexus_core::{Caller, ErrorKind};
 use serde_json::json;
 
-use crate::desk::{Desk, answer, bash};
+use crate::childless_hub::{ChildlessHub, answer, bash};
 
 #[tokio::test]
 async fn an_allow_carries_the_whole_input_and_a_denial_its_reason() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let (task, asked) = desk.ask(session, "t1", "Bash", bash("make")).await;
     assert_eq!(
@@ -34,7 +34,7 @@ async fn an_allow_carries_the_whole_input_and_a_denial_its_reason() {
 
 #[tokio::test]
 async fn an_edited_input_is_what_the_child_gets() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let (task, asked) = desk.ask(session, "t", "Bash", bash("make all")).await;
     let edited = json!({"approval_id": asked["id"], "approve": true, "updated_input": bash("make -n all"), "input_digest": asked["input_digest"]});
@@ -50,7 +50,7 @@ async fn an_edited_input_is_what_the_child_gets() {
 
 #[tokio::test]
 async fn an_edit_that_a_rule_denies_is_refused_and_the_request_still_waits() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     desk.ok(
         "loopback.rule_add",
@@ -69,7 +69,7 @@ async fn an_edit_that_a_rule_denies_is_refused_and_the_request_still_waits() {
 
 #[tokio::test]
 async fn a_decision_for_other_input_than_was_seen_is_a_conflict() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let (task, asked) = desk.ask(session, "t", "Bash", bash("ls")).await;
     let seen_another =
@@ -87,7 +87,7 @@ async fn a_decision_for_other_input_than_was_seen_is_a_conflict() {
 
 #[tokio::test]
 async fn the_same_answer_again_is_fine_and_another_names_what_stands() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let (task, asked) = desk.ask(session, "t", "Bash", bash("ls")).await;
     let no = json!({"approval_id": asked["id"], "approve": false, "message": "first"});
@@ -116,7 +116,7 @@ async fn the_same_answer_again_is_fine_and_another_names_what_stands() {
 
 #[tokio::test]
 async fn many_are_decided_by_exact_ids_and_each_says_how_it_went() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let (one, first) = desk.ask(session, "t1", "Bash", bash("a")).await;
     let (two, second) = desk.ask(session, "t2", "Bash", bash("b")).await;
@@ -144,7 +144,7 @@ async fn many_are_decided_by_exact_ids_and_each_says_how_it_went() {
 
 #[tokio::test]
 async fn a_malformed_answer_is_a_typed_error_and_decides_nothing() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let (task, asked) = desk.ask(session, "t", "Bash", bash("ls")).await;
     let id = &asked["id"];
@@ -173,7 +173,7 @@ async fn a_malformed_answer_is_a_typed_error_and_decides_nothing() {
 
 #[tokio::test]
 async fn a_request_asked_again_joins_what_stands() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let (one, asked) = desk.ask(session, "t", "Bash", bash("ls")).await;
     let again = {
@@ -194,7 +194,7 @@ async fn a_request_asked_again_joins_what_stands() {
 
 #[tokio::test]
 async fn a_request_that_its_client_takes_back_is_cancelled() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let (task, asked) = desk.ask(session, "t", "Bash", bash("ls")).await;
     let params = plexus_core::method::raw(&json!({"tool_use_id": "t"})).unwrap();

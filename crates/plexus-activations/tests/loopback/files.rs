@@ -5,10 +5,10 @@ use std::os::unix::fs::symlink;
 use plexus_core::{Caller, ErrorKind};
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::childless_hub::ChildlessHub;
 
 /// Asks for a write to `path`, and returns what `files` says of it.
-async fn shown(desk: &std::sync::Arc<Desk>, path: Value) -> Value {
+async fn shown(desk: &std::sync::Arc<ChildlessHub>, path: Value) -> Value {
     let session = desk.create(&format!("writes-{path}"), json!({})).await;
     let input = json!({"file_path": path, "content": "new\n"});
     let (asks, asked) = desk.ask(session, "t1", "Write", input).await;
@@ -21,7 +21,7 @@ async fn shown(desk: &std::sync::Arc<Desk>, path: Value) -> Value {
 
 #[tokio::test]
 async fn a_write_shows_the_file_that_it_would_replace() {
-    let desk = std::sync::Arc::new(Desk::new().await);
+    let desk = std::sync::Arc::new(ChildlessHub::new().await);
     let work = desk.work();
     std::fs::write(work.join("old.txt"), "one\ntwo\n").unwrap();
     std::fs::write(work.join("picture"), [0xff, 0xd8, 0xff]).unwrap();
@@ -51,7 +51,7 @@ async fn a_write_shows_the_file_that_it_would_replace() {
 
 #[tokio::test]
 async fn only_the_operator_is_shown_files() {
-    let desk = std::sync::Arc::new(Desk::new().await);
+    let desk = std::sync::Arc::new(ChildlessHub::new().await);
     let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["*"]})).await;
     let below = desk.create_as(Caller::Session(top), "below", json!({})).await.unwrap();
     let input = json!({"file_path": "a.txt", "content": ""});

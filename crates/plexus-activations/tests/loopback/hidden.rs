@@ -6,11 +6,11 @@ use plexus_core::{CallError, Caller, ErrorKind, SessionId};
 use plexus_store::Topic;
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, answer, bash, within};
+use crate::childless_hub::{ChildlessHub, answer, bash, within};
 
 #[tokio::test]
 async fn rule_test_tells_a_session_no_pattern_that_rules_would_hide() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     for (decision, pattern) in [
         ("deny", "Bash(hidden-deny:*)"),
         ("ask", "Bash(hidden-ask:*)"),
@@ -59,7 +59,7 @@ async fn rule_test_tells_a_session_no_pattern_that_rules_would_hide() {
 }
 
 /// A session with a chat, and an event of it. There is no agent, so the chat has failed.
-async fn with_event(desk: &Desk, caller: Caller, name: &str) -> (SessionId, Value) {
+async fn with_event(desk: &ChildlessHub, caller: Caller, name: &str) -> (SessionId, Value) {
     let session = desk.create_as(caller, name, json!({})).await.unwrap();
     let prompt = json!({"session_id": session, "prompt": "hi"});
     desk.ok("claudecode.chat_async", prompt).await;
@@ -80,7 +80,7 @@ async fn with_event(desk: &Desk, caller: Caller, name: &str) -> (SessionId, Valu
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_node_is_as_unknown_as_one_that_does_not_exist() {
-    let desk = Desk::new().await;
+    let desk = ChildlessHub::new().await;
     let parent = desk.create("parent", json!({"can_spawn": true})).await;
     let as_parent = Caller::Session(parent);
     let (own, _) = with_event(&desk, as_parent, "own").await;

@@ -7,7 +7,7 @@ use plexus_core::digest::input_digest;
 use plexus_core::{Call, Caller, ErrorKind, Reply, ReplyStream};
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, answer, bash, within};
+use crate::childless_hub::{ChildlessHub, answer, bash, within};
 
 fn keys(value: &Value) -> Vec<&str> {
     let mut keys: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
@@ -17,7 +17,7 @@ fn keys(value: &Value) -> Vec<&str> {
 
 #[tokio::test]
 async fn what_waits_has_every_field_of_the_table() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     assert_eq!(
         desk.ok("loopback.pending", json!({})).await,
         json!({"type": "ok", "approvals": []})
@@ -90,7 +90,7 @@ async fn what_waits_has_every_field_of_the_table() {
 
 #[tokio::test]
 async fn waiting_for_an_approval_ends_with_one_or_with_the_time() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     assert_eq!(
         desk.ok("loopback.wait_for_approval", json!({"wait_ms": 5})).await,
@@ -113,7 +113,7 @@ async fn waiting_for_an_approval_ends_with_one_or_with_the_time() {
 
 #[tokio::test]
 async fn pages_of_pending_and_decided_approvals_are_complete() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let mut tasks = Vec::new();
     for n in 0..7 {
@@ -148,7 +148,7 @@ async fn pages_of_pending_and_decided_approvals_are_complete() {
 
 #[tokio::test]
 async fn a_session_sees_what_waits_below_it_and_nothing_else() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let grant = json!({"can_spawn": true, "may_decide": ["*"]});
     let (a, b) = (desk.create("a", grant.clone()).await, desk.create("b", grant).await);
     let below_a = desk.create_as(Caller::Session(a), "x", json!({})).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_session_sees_what_waits_below_it_and_nothing_else() {
 }
 
 /// Listens to what waits, as somebody.
-async fn listen(desk: &Desk, caller: Caller) -> ReplyStream {
+async fn listen(desk: &ChildlessHub, caller: Caller) -> ReplyStream {
     let call = Call { can_stream: true, ..Call::plain(caller) };
     let params = plexus_core::method::raw(&json!({})).unwrap();
     match desk.hub.call_internal(call, "loopback.pending_changes", params).await.unwrap() {
@@ -194,7 +194,7 @@ async fn listen(desk: &Desk, caller: Caller) -> ReplyStream {
 
 #[tokio::test]
 async fn a_listener_hears_of_its_own_requests_and_a_stranger_of_none() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let (parent, stranger) =
         (desk.create("parent", json!({})).await, desk.create("stranger", json!({})).await);
     let child = desk.create("child", json!({"parent": parent})).await;

@@ -8,8 +8,8 @@ use plexus_engine::wall::{NoWall, Offer, Site, Stage, Trial, WallNeeds, WallSett
 use plexus_wire::{Confine, PreviewEnd, Previewed};
 use serde_json::{Value, json};
 
+use crate::childless_hub::ChildlessHub;
 use crate::common::DEADLINE;
-use crate::desk::Desk;
 
 /// Notes what is tried, and holds it while it is told to.
 #[derive(Debug, Default)]
@@ -64,11 +64,11 @@ impl Walls for Able {
     }
 }
 
-async fn desk() -> (Arc<Desk>, Arc<Tried>) {
+async fn desk() -> (Arc<ChildlessHub>, Arc<Tried>) {
     let tried = Arc::new(Tried::default());
     let walls: Arc<dyn Walls> = Arc::new(Able(Arc::clone(&tried)));
     let wall = WallSettings { walls: Some(walls), default: Confine::Workspace };
-    (Arc::new(Desk::with(|settings| settings.wall = wall).await), tried)
+    (Arc::new(ChildlessHub::with(|settings| settings.wall = wall).await), tried)
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plexus_core::{Caller, ErrorKind};
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, answer};
+use crate::childless_hub::{ChildlessHub, answer};
 
 fn asked() -> Value {
     json!({"questions": [
@@ -31,7 +31,7 @@ fn shown() -> Value {
 
 #[tokio::test]
 async fn a_question_is_shown_with_its_options_and_its_answers_reach_the_agent() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let (task, pending) = desk.ask(session, "t1", "AskUserQuestion", asked()).await;
     assert_eq!(pending["question"], shown());
@@ -54,7 +54,7 @@ async fn a_question_is_shown_with_its_options_and_its_answers_reach_the_agent() 
 
 #[tokio::test]
 async fn answers_that_do_not_fit_are_refused_and_the_question_still_waits() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let (task, pending) = desk.ask(session, "t1", "AskUserQuestion", asked()).await;
     let (bash_task, bash) = desk.ask(session, "t2", "Bash", json!({"command": "ls"})).await;
@@ -117,7 +117,7 @@ async fn answers_that_do_not_fit_are_refused_and_the_question_still_waits() {
 
 #[tokio::test]
 async fn neither_rules_nor_modes_answer_a_question() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     for (decision, pattern) in [("allow", "AskUserQuestion"), ("deny", "ExitPlanMode")] {
         desk.ok("loopback.rule_add", json!({"decision": decision, "pattern": pattern})).await;
@@ -138,7 +138,7 @@ async fn neither_rules_nor_modes_answer_a_question() {
 
 #[tokio::test]
 async fn a_plan_is_sent_back_with_a_comment_and_then_approved() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let plan = json!({"plan": "# Do it\n1. now", "planFilePath": "/p.md"});
     let (task, pending) = desk.ask(session, "t1", "ExitPlanMode", plan.clone()).await;

@@ -9,7 +9,7 @@ use plexus_store::{
 };
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, answer, bash, within};
+use crate::childless_hub::{ChildlessHub, answer, bash, within};
 
 /// How often a race is tried: `PLEXUS_RACE_TRIES`, or as often as a suite that is run all day can
 /// afford.
@@ -19,7 +19,7 @@ fn tries() -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_in_the_same_instant_as_the_request_is_never_lost() {
-    let desk = Arc::new(Desk::in_file(Arc::new(tempfile::tempdir().unwrap())).await);
+    let desk = Arc::new(ChildlessHub::in_file(Arc::new(tempfile::tempdir().unwrap())).await);
     let session = desk.create("s", json!({"loopback_timeout_secs": 0})).await;
     // A decider that answers whatever it sees, as soon as the store says that something is there.
     let decider = {
@@ -60,7 +60,7 @@ async fn an_answer_in_the_same_instant_as_the_request_is_never_lost() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_a_hundred_deciders_one_wins_and_the_others_are_told_the_same_truth() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     for round in 0..10 {
         let (task, asked) = desk.ask(session, &format!("t{round}"), "Bash", bash("ls")).await;
@@ -93,7 +93,7 @@ async fn of_a_hundred_deciders_one_wins_and_the_others_are_told_the_same_truth()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn expiry_and_an_answer_in_the_same_moment_agree_on_one() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     // Long enough that on most machines all have asked before the first expires; where not, the
     // answers come too late and agree on that.
     let session = desk.create("s", json!({"loopback_timeout_secs": 3})).await;
@@ -132,7 +132,7 @@ async fn expiry_and_an_answer_in_the_same_moment_agree_on_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_permits_of_the_same_call_are_one_request() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let ruled = desk.create("ruled", json!({})).await;
     let rule = json!({"decision": "allow", "pattern": "Bash(ls)", "scope": {"session": ruled}});
@@ -169,7 +169,7 @@ async fn two_permits_of_the_same_call_are_one_request() {
 /// The end of a run makes an answer void in the moment in which it would leave.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_delivered_or_void_and_what_is_void_is_a_denial() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     for n in 0..tries() {
         let id = format!("t{n}");
@@ -193,7 +193,7 @@ async fn an_answer_is_delivered_or_void_and_what_is_void_is_a_denial() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_remembered_answer_and_a_new_request_never_miss_each_other() {
-    let desk = Arc::new(Desk::in_file(Arc::new(tempfile::tempdir().unwrap())).await);
+    let desk = Arc::new(ChildlessHub::in_file(Arc::new(tempfile::tempdir().unwrap())).await);
     let session = desk.create("s", json!({"loopback_timeout_secs": 0})).await;
     let lanes: Vec<_> = (0..8)
         .map(|lane| {
@@ -212,7 +212,7 @@ async fn a_remembered_answer_and_a_new_request_never_miss_each_other() {
 
 /// Somebody remembers the answer to a command while the same command is asked again. Nobody answers
 /// the second one.
-async fn one_remember(desk: &Arc<Desk>, session: plexus_core::SessionId, command: &str) {
+async fn one_remember(desk: &Arc<ChildlessHub>, session: plexus_core::SessionId, command: &str) {
     let (first, second) = (format!("{command} first"), format!("{command} second"));
     let (task, asked) = desk.ask(session, &first, "Bash", bash(command)).await;
     let again = {
@@ -229,7 +229,7 @@ async fn one_remember(desk: &Arc<Desk>, session: plexus_core::SessionId, command
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_last_use_of_a_rule_is_not_taken_twice() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let rule = json!({"decision": "allow", "pattern": "Bash(ls)", "uses": 10});
     let rule = desk.ok("loopback.rule_add", rule).await["rule_id"].clone();

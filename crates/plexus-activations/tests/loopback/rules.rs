@@ -8,11 +8,11 @@ use plexus_core::{Caller, ErrorKind, SessionId};
 use plexus_store::{Change, CreateRun, EndRun, JsonText, Priority, RemoveRules};
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, answer, bash, pass};
+use crate::childless_hub::{ChildlessHub, answer, bash, pass};
 
 /// What happens to a Bash command of a session: `allow`, `deny`, or `ask` when it waits (it is then
 /// denied, so that the next may come).
-async fn outcome(desk: &Arc<Desk>, session: SessionId, command: &str) -> String {
+async fn outcome(desk: &Arc<ChildlessHub>, session: SessionId, command: &str) -> String {
     let id = format!("{command} {}", uuid::Uuid::now_v7());
     let tested = desk
         .ok(
@@ -38,13 +38,13 @@ async fn outcome(desk: &Arc<Desk>, session: SessionId, command: &str) -> String 
     live
 }
 
-async fn add(desk: &Desk, params: Value) -> Value {
+async fn add(desk: &ChildlessHub, params: Value) -> Value {
     desk.ok("loopback.rule_add", params).await["rule_id"].clone()
 }
 
 #[tokio::test]
 async fn a_rule_answers_before_anybody_is_asked_and_says_which() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let allow =
         add(&desk, json!({"decision": "allow", "pattern": "Bash(git:*)", "reason": "only shows"}))
@@ -87,7 +87,7 @@ async fn a_rule_answers_before_anybody_is_asked_and_says_which() {
 
 #[tokio::test]
 async fn scopes_bound_where_a_rule_holds() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["*"]})).await;
     let child = desk.create_as(Caller::Session(top), "child", json!({})).await.unwrap();
     let other = desk.create("other", json!({})).await;
@@ -126,7 +126,7 @@ async fn scopes_bound_where_a_rule_holds() {
 
 #[tokio::test]
 async fn an_approval_shows_the_directory_of_its_session() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let (task, asked) = desk.ask(session, "t", "Bash", bash("make")).await;
     assert_eq!(asked["working_dir"], json!(desk.work()));
@@ -136,7 +136,7 @@ async fn an_approval_shows_the_directory_of_its_session() {
 
 #[tokio::test]
 async fn a_rule_ends_with_its_uses_and_with_its_time() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     add(&desk, json!({"decision": "allow", "pattern": "Bash(a)", "uses": 2})).await;
     for expected in ["allow", "allow", "ask"] {
@@ -153,7 +153,7 @@ async fn a_rule_ends_with_its_uses_and_with_its_time() {
 
 #[tokio::test]
 async fn a_rule_that_does_not_mean_what_it_says_is_refused_whole() {
-    let desk = Desk::new().await;
+    let desk = ChildlessHub::new().await;
     for wrong in [
         json!({"decision": "allow", "pattern": "Bash("}),
         json!({"decision": "maybe", "pattern": "Bash"}),
@@ -176,7 +176,7 @@ async fn a_rule_that_does_not_mean_what_it_says_is_refused_whole() {
 
 #[tokio::test]
 async fn a_remembered_answer_releases_what_it_covers_each_on_its_own_record() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let (one, two) = (desk.create("one", json!({})).await, desk.create("two", json!({})).await);
     let (first, asked) = desk.ask(one, "t1", "Bash", bash("npm test")).await;
     let (same, same_asked) = desk.ask(one, "t2", "Bash", bash("npm test")).await;
@@ -208,7 +208,7 @@ async fn a_remembered_answer_releases_what_it_covers_each_on_its_own_record() {
 
 #[tokio::test]
 async fn a_session_remembers_only_what_it_may_decide_and_only_below_itself() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["Bash(git:*)"]})).await;
     let child = desk.create_as(Caller::Session(top), "child", json!({})).await.unwrap();
     let other = desk.create("other", json!({})).await;
@@ -246,7 +246,7 @@ async fn a_session_remembers_only_what_it_may_decide_and_only_below_itself() {
 
 #[tokio::test]
 async fn a_mode_holds_for_a_while_is_shown_and_ends_by_itself() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let set = |mode: &str, secs: u64| json!({"session_id": session, "mode": mode, "expires_in_secs": secs});
     for wrong in [set("allow_all", 0), set("allow_all", 86_401), set("sudo", 5)] {
@@ -296,7 +296,7 @@ async fn a_mode_holds_for_a_while_is_shown_and_ends_by_itself() {
 
 #[tokio::test]
 async fn rules_of_the_file_hold_count_and_are_replaced_whole() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let file = Path::new("loopback.toml");
     let text = "[[rule]]\ndecision = \"allow\"\npattern = \"Bash(ls:*)\"\n\n[[rule]]\ndecision = \"allow\"\npattern = \"Bash(make)\"\nuses = 1\n";
@@ -318,7 +318,7 @@ async fn rules_of_the_file_hold_count_and_are_replaced_whole() {
 
 #[tokio::test]
 async fn a_call_is_tested_without_any_session_in_the_directory_that_is_named() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     add(&desk, json!({"decision": "allow", "pattern": "Bash(git status:*)"})).await;
     let relative = add(&desk, json!({"decision": "allow", "pattern": "Read(src/**)"})).await;
     let tested = desk
@@ -357,7 +357,7 @@ async fn a_call_is_tested_without_any_session_in_the_directory_that_is_named() {
 
 #[tokio::test]
 async fn a_preview_names_exactly_what_remembering_then_releases() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let (a, b) = (desk.create("a", json!({})).await, desk.create("b", json!({})).await);
     let (first, asked) = desk.ask(a, "t1", "Bash", bash("npm test")).await;
     let (same, like_it) = desk.ask(b, "t2", "Bash", bash("npm test")).await;
@@ -391,7 +391,7 @@ async fn a_preview_names_exactly_what_remembering_then_releases() {
 
 #[tokio::test]
 async fn a_session_whose_run_has_ended_leaves_no_rule_behind() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["*"]})).await;
     let add_as_top = async || {
         let params = json!({"decision": "allow", "pattern": "Bash(make:*)"});

@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 use testkit::server::{ServerOptions, TestServer};
 
+use crate::childless_hub::within;
 use crate::common::DEADLINE;
-use crate::desk::within;
 use crate::http::{asks, child_token, create};
 
 /// A family: `boss` is the parent of `me` and `sibling`, `stranger` has nothing to do with them.

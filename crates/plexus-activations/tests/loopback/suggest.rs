@@ -6,10 +6,16 @@ use std::sync::Arc;
 use plexus_core::{Caller, SessionId};
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, answer, bash};
+use crate::childless_hub::{ChildlessHub, answer, bash};
 
 /// Has a session ask for a command, and decides it.
-async fn decide(desk: &Arc<Desk>, by: Caller, session: SessionId, command: &str, approve: bool) {
+async fn decide(
+    desk: &Arc<ChildlessHub>,
+    by: Caller,
+    session: SessionId,
+    command: &str,
+    approve: bool,
+) {
     let id = format!("{command} {}", uuid::Uuid::now_v7());
     let (task, asked) = desk.ask(session, &id, "Bash", bash(command)).await;
     desk.respond(by, &asked, approve).await.unwrap();
@@ -23,7 +29,7 @@ fn patterns(suggested: &Value) -> Vec<(&str, u64)> {
 
 #[tokio::test]
 async fn a_rule_is_proposed_with_its_evidence_and_nothing_is_made() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let (one, other) = (desk.create("one", json!({})).await, desk.create("other", json!({})).await);
     for (session, command, approve) in [
         (one, "git diff --stat", true),
@@ -54,7 +60,7 @@ async fn a_rule_is_proposed_with_its_evidence_and_nothing_is_made() {
 
 #[tokio::test]
 async fn a_parent_is_proposed_only_what_it_decided_and_may_add() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let may = json!({"can_spawn": true, "may_decide": ["Bash(git diff:*)", "Bash(make a)"]});
     let parent = desk.create("parent", may).await;
     let child = desk.create_as(Caller::Session(parent), "child", json!({})).await.unwrap();

@@ -3,20 +3,20 @@
 use plexus_core::{Authenticator as _, Caller, ErrorKind, SecretToken};
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
+use crate::childless_hub::ChildlessHub;
 
-async fn token_of(desk: &Desk, params: Value) -> SecretToken {
+async fn token_of(desk: &ChildlessHub, params: Value) -> SecretToken {
     let made = desk.ok("identity.parent", params).await;
     SecretToken::new(made["token"].as_str().unwrap())
 }
 
-async fn who(desk: &Desk, token: &SecretToken) -> Option<Caller> {
+async fn who(desk: &ChildlessHub, token: &SecretToken) -> Option<Caller> {
     desk.engine.identity.authenticate(token).await.ok()
 }
 
 #[tokio::test]
 async fn a_new_token_replaces_the_earlier_ones_when_asked() {
-    let desk = Desk::new().await;
+    let desk = ChildlessHub::new().await;
     let first = token_of(&desk, json!({"name": "ide"})).await;
     let second = token_of(&desk, json!({"name": "ide"})).await;
     let other = token_of(&desk, json!({"name": "ci"})).await;
@@ -30,7 +30,7 @@ async fn a_new_token_replaces_the_earlier_ones_when_asked() {
 
 #[tokio::test]
 async fn parents_are_listed_and_their_tokens_revoked_by_name() {
-    let desk = Desk::new().await;
+    let desk = ChildlessHub::new().await;
     desk.create("session", json!({})).await;
     let first = token_of(&desk, json!({"name": "ide"})).await;
     let second = token_of(&desk, json!({"name": "ide"})).await;

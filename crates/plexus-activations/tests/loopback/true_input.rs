@@ -7,7 +7,7 @@ use plexus_core::{Call, Caller, Reply, SessionId, digest::input_digest};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::desk::{Desk, answer};
+use crate::childless_hub::{ChildlessHub, answer};
 
 /// Keys that serde_json takes for marks of its own, as they are and with escapes, and keys that
 /// only look like them.
@@ -41,7 +41,7 @@ fn inputs(keys: &[&str]) -> Vec<String> {
 }
 
 /// Asks with exactly this text as the input.
-async fn permit(desk: Arc<Desk>, session: SessionId, id: String, input: String) -> Value {
+async fn permit(desk: Arc<ChildlessHub>, session: SessionId, id: String, input: String) -> Value {
     let params = format!(r#"{{"tool_name":"X","tool_use_id":"{id}","input":{input}}}"#);
     let params = RawValue::from_string(params).unwrap();
     let call = Call::plain(Caller::Child(session));
@@ -57,7 +57,7 @@ async fn permit(desk: Arc<Desk>, session: SessionId, id: String, input: String) 
 
 #[tokio::test]
 async fn a_hostile_key_is_denied_at_any_depth_and_shown_to_nobody() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     for (n, input) in inputs(&HOSTILE).into_iter().enumerate() {
         let told = permit(Arc::clone(&desk), session, format!("t{n}"), input.clone()).await;
@@ -71,7 +71,7 @@ async fn a_hostile_key_is_denied_at_any_depth_and_shown_to_nobody() {
 
 #[tokio::test]
 async fn every_other_input_is_shown_digested_and_sent_as_it_was_asked() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     for (n, input) in inputs(&HARMLESS).into_iter().enumerate() {
         let id = format!("t{n}");
@@ -87,7 +87,7 @@ async fn every_other_input_is_shown_digested_and_sent_as_it_was_asked() {
 
 #[tokio::test]
 async fn an_edit_or_a_rule_test_with_a_hostile_key_is_refused() {
-    let desk = Arc::new(Desk::new().await);
+    let desk = Arc::new(ChildlessHub::new().await);
     let session = desk.create("s", json!({})).await;
     let (_task, asked) = desk.ask(session, "t", "X", json!({"a": 1})).await;
     for input in inputs(&HOSTILE) {

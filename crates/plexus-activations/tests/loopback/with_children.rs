@@ -4,7 +4,7 @@
 use plexus_core::Caller;
 use serde_json::{Value, json};
 
-use crate::common::{World, types};
+use crate::common::{SimulatedHub, types};
 
 const MAKE: &str = "sim:\ntool Write {\"file_path\":\"made.txt\",\"content\":\"x\"}\nsay after it";
 
@@ -14,7 +14,7 @@ fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_answers_a_child_and_nobody_is_asked() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("s", json!({})).await;
     let pattern = format!("Write({}/**)", world.work().display());
     let rule = world
@@ -35,7 +35,7 @@ async fn a_rule_answers_a_child_and_nobody_is_asked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_waits_is_reminded_of() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session =
         world.create("s", json!({"loopback_timeout_secs": 3_600, "escalate_after_secs": 1})).await;
     world.chat(&session, MAKE).await;
@@ -48,7 +48,7 @@ async fn a_child_that_waits_is_reminded_of() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn expiry_reaches_a_child_as_a_denial() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("s", json!({"loopback_timeout_secs": 2})).await;
     let events = world.chat_to_end(&session, MAKE).await;
     assert!(!json!(events).to_string().contains("in 0 s"), "{events:#?}");
@@ -63,7 +63,7 @@ async fn expiry_reaches_a_child_as_a_denial() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_ends_takes_its_questions_with_it() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("s", json!({})).await;
     let chat = world.chat(&session, MAKE).await;
     let asked = world.wait_for_approval(&session).await;
@@ -84,7 +84,7 @@ async fn a_child_that_ends_takes_its_questions_with_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pending_question_survives_a_restart_and_is_asked_once() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("s", json!({})).await;
     let chat = world.chat(&session, MAKE).await;
     let asked = world.wait_for_approval(&session).await;
@@ -103,7 +103,7 @@ async fn a_pending_question_survives_a_restart_and_is_asked_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parent_session_hears_in_its_own_chat_that_its_child_asks() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let parent =
         world.create("parent", json!({"may_decide": ["Write"], "escalate_after_secs": 600})).await;
     let chat = world.chat(&parent, "sim:\nsay I watch\nhang").await;
@@ -128,7 +128,7 @@ async fn a_parent_session_hears_in_its_own_chat_that_its_child_asks() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parent_that_only_uses_calls_that_seem_to_block_never_hangs() {
-    let world = World::new().await;
+    let world = SimulatedHub::new().await;
     let session = world.create("s", json!({})).await;
     let script = "sim:\ntool Write {\"file_path\":\"one.txt\",\"content\":\"1\"}\ntool Write {\"file_path\":\"two.txt\",\"content\":\"2\"}\nsay done";
     let mut page = world

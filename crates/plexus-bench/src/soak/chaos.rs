@@ -12,7 +12,7 @@ use testkit::process;
 use tokio::time::Instant;
 
 use super::dice::Dice;
-use super::site::Site;
+use super::soak_server::SoakServer;
 
 /// The longest pause between two kills or freezes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
@@ -51,7 +51,7 @@ pub struct Blows {
 
 /// Kills and freezes processes.
 pub struct Chaos {
-    site: Arc<Site>,
+    site: Arc<SoakServer>,
     dice: Mutex<Dice>,
     blows: Mutex<Blows>,
 }
@@ -59,7 +59,7 @@ pub struct Chaos {
 impl Chaos {
     /// Prepares the chaos, which starts with [`rage`](Self::rage).
     #[must_use]
-    pub fn new(site: &Arc<Site>, dice: Dice) -> Self {
+    pub fn new(site: &Arc<SoakServer>, dice: Dice) -> Self {
         Self { site: Arc::clone(site), dice: Mutex::new(dice), blows: Mutex::default() }
     }
 

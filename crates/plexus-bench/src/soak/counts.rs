@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde_json::json;
 use testkit::process;
 
-use super::site::Site;
+use super::soak_server::SoakServer;
 
 /// The counts at one moment.
 #[derive(Debug, Clone, Default)]
@@ -24,7 +24,7 @@ pub struct Counts {
 
 impl Counts {
     /// Counts at this moment.
-    pub async fn of(site: &Site) -> Result<Self> {
+    pub async fn of(site: &SoakServer) -> Result<Self> {
         let server = site.server.lock().await;
         let pid = server.pid()?;
         let mut processes = process::marked(&site.marker())?;
@@ -44,7 +44,7 @@ impl Counts {
 
     /// Deletes every session, waits until nothing of them is left or a deadline passes, and counts
     /// what is left.
-    pub async fn after_everything(site: &Site) -> Result<Self> {
+    pub async fn after_everything(site: &SoakServer) -> Result<Self> {
         loop {
             let page = site.call("claudecode.list", json!({"limit": 100})).await?;
             let sessions = page["sessions"].as_array().cloned().unwrap_or_default();

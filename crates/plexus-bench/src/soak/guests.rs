@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::dice::Dice;
-use super::site::Site;
+use super::soak_server::SoakServer;
 
 /// How many of each kind.
 const OF_EACH: usize = 4;
@@ -22,7 +22,11 @@ const VISIT: Duration = Duration::from_secs(20);
 const SLOW: Duration = Duration::from_millis(300);
 
 /// Starts all of them. Each task returns how often it connected.
-pub fn all(site: &Arc<Site>, dice: &mut Dice, home: &CancellationToken) -> Vec<JoinHandle<u64>> {
+pub fn all(
+    site: &Arc<SoakServer>,
+    dice: &mut Dice,
+    home: &CancellationToken,
+) -> Vec<JoinHandle<u64>> {
     let kinds = [Kind::Slow, Kind::Deaf, Kind::Rude];
     let guests = kinds.into_iter().flat_map(|kind| std::iter::repeat_n(kind, OF_EACH));
     guests
@@ -40,7 +44,12 @@ enum Kind {
     Rude,
 }
 
-async fn come_and_go(kind: Kind, site: Arc<Site>, mut dice: Dice, home: CancellationToken) -> u64 {
+async fn come_and_go(
+    kind: Kind,
+    site: Arc<SoakServer>,
+    mut dice: Dice,
+    home: CancellationToken,
+) -> u64 {
     let mut visits = 0;
     while !home.is_cancelled() {
         let visit = async {
@@ -60,11 +69,11 @@ async fn come_and_go(kind: Kind, site: Arc<Site>, mut dice: Dice, home: Cancella
     visits
 }
 
-async fn connect(site: &Site) -> std::io::Result<TcpStream> {
+async fn connect(site: &SoakServer) -> std::io::Result<TcpStream> {
     TcpStream::connect(site.url().trim_start_matches("http://")).await
 }
 
-async fn read_slowly(site: &Site, pause: Duration) -> std::io::Result<()> {
+async fn read_slowly(site: &SoakServer, pause: Duration) -> std::io::Result<()> {
     let mut stream = connect(site).await?;
     let head = format!(
         "GET /events HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\nAccept: text/event-stream\r\n\r\n",
@@ -81,7 +90,7 @@ async fn read_slowly(site: &Site, pause: Duration) -> std::io::Result<()> {
     }
 }
 
-async fn misbehave(site: &Site, dice: &mut Dice) -> std::io::Result<()> {
+async fn misbehave(site: &SoakServer, dice: &mut Dice) -> std::io::Result<()> {
     let mut stream = connect(site).await?;
     let host = site.url().trim_start_matches("http://").to_owned();
     let body = match dice.below(5) {

@@ -16,7 +16,7 @@ pub mod chaos;
 pub mod counts;
 pub mod dice;
 pub mod guests;
-pub mod site;
+pub mod soak_server;
 pub mod worker;
 
 use std::fmt;
@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use self::chaos::Chaos;
 use self::counts::Counts;
 use self::dice::Dice;
-use self::site::Site;
+use self::soak_server::SoakServer;
 use self::worker::{Tally, Worker};
 
 /// How much memory may grow between the two measurements of one server, in percent of the first: an
@@ -81,7 +81,7 @@ pub struct Report {
 /// Runs a soak.
 pub async fn run(options: &Options) -> Result<Report> {
     let mut dice = Dice::new(options.seed);
-    let site = Arc::new(Site::start().await?);
+    let site = Arc::new(SoakServer::start().await?);
     let mut workers = Vec::new();
     for index in 0..options.children {
         workers.push(Worker::new(&site, index, dice.split()).await?);
@@ -140,7 +140,7 @@ async fn work(
 }
 
 /// Waits until no chat runs and counts.
-async fn at_rest(site: &Site) -> Result<Counts> {
+async fn at_rest(site: &SoakServer) -> Result<Counts> {
     site.wait_for("the end of every chat", async || {
         let state = site.call("health.state", json!({})).await?;
         Ok(state["counts"]["chats_running"] == 0)
@@ -178,7 +178,7 @@ struct Guests {
 }
 
 impl Guests {
-    fn invite(site: &Arc<Site>, dice: &mut Dice) -> Self {
+    fn invite(site: &Arc<SoakServer>, dice: &mut Dice) -> Self {
         let home = CancellationToken::new();
         let tasks = guests::all(site, dice, &home);
         Self { home, tasks }

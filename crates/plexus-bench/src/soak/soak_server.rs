@@ -21,7 +21,7 @@ const ONE_TRY: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A server that may be away for a while, at a fixed address.
-pub struct Site {
+pub struct SoakServer {
     /// Locked while the server is killed or started.
     pub server: Mutex<TestServer>,
     url: String,
@@ -31,7 +31,7 @@ pub struct Site {
     folder: TempDir,
 }
 
-impl Site {
+impl SoakServer {
     /// Starts it.
     pub async fn start() -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("plexus-soak-").tempdir()?;

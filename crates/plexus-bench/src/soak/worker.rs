@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::chaos::Blows;
 use super::dice::Dice;
-use super::site::Site;
+use super::soak_server::SoakServer;
 
 /// How long one poll may wait.
 const POLL_MS: u64 = 2_000;
@@ -49,7 +49,7 @@ impl Tally {
 
 /// One session and what the worker has seen of it.
 pub struct Worker {
-    site: Arc<Site>,
+    site: Arc<SoakServer>,
     dice: Dice,
     name: String,
     id: String,
@@ -75,7 +75,7 @@ struct Plan {
 
 impl Worker {
     /// Creates its session.
-    pub async fn new(site: &Arc<Site>, index: usize, dice: Dice) -> Result<Self> {
+    pub async fn new(site: &Arc<SoakServer>, index: usize, dice: Dice) -> Result<Self> {
         let channel = if index % 3 == 2 { Channel::Mcp } else { Channel::Control };
         let name = format!("soak-{index}");
         let work = site.beside("work").join(&name);

@@ -4,7 +4,7 @@
 use plexus_rules::{Decision, RuleSet};
 
 use super::common::{allows, rule};
-use super::{Place, any_arguments, assert_all};
+use super::{Project, any_arguments, assert_all};
 
 #[test]
 fn an_exact_rule_is_for_that_command_and_nothing_else() {
@@ -69,7 +69,7 @@ fn nothing_is_piped_into_a_program_that_would_obey_it() {
 fn a_deny_is_not_passed_by_hiding_it() {
     let rules =
         |deny: &str| RuleSet::new([rule(Decision::Allow, "Bash"), rule(Decision::Deny, deny)]);
-    let place = Place::new();
+    let place = Project::new();
     for (deny, commands) in [
         (
             "Bash(curl:*)",

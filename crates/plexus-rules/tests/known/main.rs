@@ -19,11 +19,11 @@ use plexus_rules::{Call, Decision, RealPaths, RuleSet, Ruling, is_edit_inside, n
 use serde_json::{Value, json};
 
 /// A working directory with a project in it, beside a file that does not belong to the project.
-struct Place {
+struct Project {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl Project {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let work = folder.path().join("work");
@@ -64,7 +64,7 @@ fn any_arguments(programs: &[&str]) -> RuleSet {
 }
 
 fn assert_all(rules: &RuleSet, commands: &[&str], expected: Decision) {
-    let place = Place::new();
+    let place = Project::new();
     let wrong: Vec<_> = commands
         .iter()
         .map(|command| (*command, place.bash(rules, command)))
@@ -131,7 +131,7 @@ fn a_word_with_a_glob_is_checked_like_any_other() {
 
 #[test]
 fn a_pattern_that_a_name_with_a_dash_fits_is_asked() {
-    let place = Place::new();
+    let place = Project::new();
     let rules = any_arguments(&["cat", "echo"]);
     assert_eq!(place.bash(&rules, "cat *").decision, Decision::Ask, "a link leads out");
     std::fs::remove_file(place.folder.path().join("work/up")).unwrap();
@@ -364,7 +364,7 @@ fn usual_work_is_not_asked_about() {
 
 #[test]
 fn an_edit_is_accepted_inside_and_where_nothing_takes_orders_from_it() {
-    let place = Place::new();
+    let place = Project::new();
     let accepted = |work: &Path, path: &str| {
         let input = json!({"file_path": work.join(path), "content": "x"});
         let call = Call {
@@ -422,7 +422,7 @@ fn an_edit_is_accepted_inside_and_where_nothing_takes_orders_from_it() {
 
 #[test]
 fn a_suggestion_says_what_it_lets_through() {
-    let place = Place::new();
+    let place = Project::new();
     for (command, pattern, label) in [
         ("git diff --stat", "Bash(git diff:*)", "only show files"),
         ("cat f", "Bash(cat:*)", "only show files"),

@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::{Error as SocketError, Message};
 
 use crate::mcp_client::McpClient;
 use crate::sockets::{connect, next_message, send, socket};
-use crate::support::{CHILD, Desk, OPERATOR, OTHER_CHILD, PARENT, Server, soon, until};
+use crate::support::{CHILD, HubState, OPERATOR, OTHER_CHILD, PARENT, Server, soon, until};
 
 /// Longer than any test, for timeouts that must not fire.
 const NEVER: Duration = Duration::from_secs(3_600);
@@ -138,7 +138,7 @@ async fn a_sign_in_that_is_large_is_refused_before_it_is_read() {
 
 #[tokio::test]
 async fn a_call_over_the_share_is_refused_before_its_body_comes() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let limits = Limits { calls_per_caller: 2, body_timeout: NEVER, ..Limits::default() };
     let server = Server::with(&desk, limits).await;
     let promised = "content-length: 100\r\nexpect: 100-continue\r\n";
@@ -227,7 +227,7 @@ async fn a_socket_without_a_call_is_ended_with_the_name_of_the_setting() {
 
 #[tokio::test]
 async fn a_stream_that_nobody_reads_is_ended_and_goes_on_at_its_cursor() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let limits = Limits { stall_timeout: Duration::from_millis(200), ..Limits::default() };
     let server = Server::with(&desk, limits).await;
     let mut events = raw(&server, &header(&server, "GET /events", PARENT, "")).await;
@@ -251,7 +251,7 @@ async fn a_stream_that_nobody_reads_is_ended_and_goes_on_at_its_cursor() {
 
 #[tokio::test]
 async fn streams_that_nobody_reads_hold_no_more_than_the_share_of_their_caller() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let share = 3_000_000;
     let limits = Limits {
         stall_timeout: NEVER,
@@ -369,7 +369,7 @@ async fn a_page_that_is_refused_for_want_of_room_is_the_next_one_again() {
 
 #[tokio::test]
 async fn streams_and_waits_of_one_caller_are_bounded() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::with(&desk, Limits { streams_per_caller: 3, ..Limits::default() }).await;
     let mut socket = socket(&server, PARENT).await;
     for id in 0..3 {
@@ -404,7 +404,7 @@ async fn one_caller_replaces_its_own_mcp_sessions_and_never_those_of_others() {
 
 #[tokio::test]
 async fn mcp_sessions_in_use_leave_room_for_the_operator() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let limits = Limits { mcp_sessions: 16, ..Limits::default() };
     let server = Server::with(&desk, limits).await;
     let mut blocked = Vec::new();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::{CHILD, Desk, OPERATOR, PARENT, Server, soon, until};
+use crate::support::{CHILD, HubState, OPERATOR, PARENT, Server, soon, until};
 
 /// Longer than any test, for timeouts that must not fire.
 const NEVER: Duration = Duration::from_secs(3_600);
@@ -239,7 +239,7 @@ async fn unreadable_requests_and_unknown_methods_have_their_codes() {
 
 #[tokio::test]
 async fn one_caller_with_too_much_under_way_is_busy_and_others_are_not() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::with(&desk, Limits { calls_per_caller: 2, ..Limits::default() }).await;
     let sleep =
         json!({"jsonrpc": "2.0", "id": 1, "method": "test.sleep", "params": {"ms": 600_000}});
@@ -271,7 +271,7 @@ async fn one_caller_with_too_much_under_way_is_busy_and_others_are_not() {
 
 #[tokio::test]
 async fn waiting_calls_over_all_doors_are_bounded() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::with(&desk, Limits { streams: 1, ..Limits::default() }).await;
     let events = server.http.get(server.url("/events")).bearer_auth(OPERATOR).send().await.unwrap();
     assert_eq!(events.status(), StatusCode::OK);

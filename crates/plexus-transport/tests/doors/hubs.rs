@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::mcp_client::McpClient;
-use crate::support::{Desk, OPERATOR, PARENT, Server};
+use crate::support::{HubState, OPERATOR, PARENT, Server};
 
 /// Has one note, and says where it is registered.
 #[derive(Default)]
@@ -79,7 +79,7 @@ const PATHS: [&str; 2] = ["team.core.notes", "team.notes"];
 
 #[tokio::test]
 async fn plugins_in_hubs_are_listed_called_and_resolved_at_every_door() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let address = "127.0.0.1:0".parse().unwrap();
     let server = Server::with_more(&desk, Limits::default(), address, three_levels).await;
     let (mut mcp, _) = McpClient::begin(&server, PARENT).await;
@@ -115,7 +115,7 @@ async fn plugins_in_hubs_are_listed_called_and_resolved_at_every_door() {
 
 #[tokio::test]
 async fn handles_that_are_no_handles_are_refused_with_a_kind() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let address = "127.0.0.1:0".parse().unwrap();
     let server = Server::with_more(&desk, Limits::default(), address, three_levels).await;
     let own = server.rpc(OPERATOR, "team.notes.get", json!({})).await["result"]["handle"].clone();

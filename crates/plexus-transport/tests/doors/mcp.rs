@@ -8,7 +8,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::mcp_client::{Events, McpClient};
-use crate::support::{CHILD, Desk, OPERATOR, PARENT, Server, soon, until};
+use crate::support::{CHILD, HubState, OPERATOR, PARENT, Server, soon, until};
 
 fn names(tools: &Value) -> Vec<&str> {
     tools["result"]["tools"]
@@ -233,7 +233,7 @@ async fn idle_sessions_go_and_one_more_pushes_out_the_oldest_idle_one() {
 
 #[tokio::test]
 async fn the_sessions_of_a_child_end_with_its_token() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let limits = Limits { token_check: Duration::from_millis(100), ..Limits::default() };
     let server = Server::with(&desk, limits).await;
     let _of_the_child = McpClient::begin(&server, CHILD).await;
@@ -247,7 +247,7 @@ async fn the_sessions_of_a_child_end_with_its_token() {
 
 #[tokio::test]
 async fn a_cancelled_call_drops_its_work() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let (client, _) = McpClient::begin(&server, OPERATOR).await;
     let sleep = json!({"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": {"name": "test_sleep", "arguments": {"ms": 600_000}}});
@@ -262,7 +262,7 @@ async fn a_cancelled_call_drops_its_work() {
 
 #[tokio::test]
 async fn a_long_call_tells_of_its_progress() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let (client, _) = McpClient::begin(&server, OPERATOR).await;
     let sleep = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
@@ -283,7 +283,7 @@ async fn a_long_call_tells_of_its_progress() {
 
 #[tokio::test]
 async fn the_newest_protocol_needs_no_session_and_answers_at_once() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::mcp_client::{Events, McpClient};
-use crate::support::{CHILD, Desk, OPERATOR, Server, until};
+use crate::support::{CHILD, HubState, OPERATOR, Server, until};
 
 async fn next_update(events: &mut Events) -> Value {
     loop {
@@ -21,7 +21,7 @@ async fn next_update(events: &mut Events) -> Value {
 
 #[tokio::test]
 async fn resources_are_listed_and_read_by_those_for_whom_they_are() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     desk.answer("k", json!(1));
     let server = Server::start(&desk).await;
     let (mut client, info) = McpClient::begin(&server, OPERATOR).await;
@@ -53,7 +53,7 @@ async fn resources_are_listed_and_read_by_those_for_whom_they_are() {
 
 #[tokio::test]
 async fn a_listener_is_told_of_changes_until_it_stops() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let (mut client, _) = McpClient::begin(&server, OPERATOR).await;
     let mut events = Events::of(client.get(None).await);

@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use crate::mcp_client::{Events, McpClient};
-use crate::support::{CHILD, Desk, OPERATOR, OTHER_CHILD, PARENT, Server, until};
+use crate::support::{CHILD, HubState, OPERATOR, OTHER_CHILD, PARENT, Server, until};
 
 fn ask(id: Value, key: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {
@@ -22,7 +22,7 @@ fn allow() -> Value {
 
 #[tokio::test]
 async fn the_stream_opens_at_once_and_the_answer_is_exactly_one_text_block() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let mut events = Events::of(client.post(&ask(json!("r-1"), "k1")).await);
@@ -40,7 +40,7 @@ async fn the_stream_opens_at_once_and_the_answer_is_exactly_one_text_block() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_id_to_come_back_with_is_sent_before_the_work_begins() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let mut question = ask(json!(1), "k1");
@@ -92,7 +92,7 @@ async fn every_failure_is_a_denial_with_a_reason() {
 
 #[tokio::test]
 async fn a_blocked_call_is_answered_by_a_process_that_never_knew_its_session() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let session = client.session.clone();
@@ -135,7 +135,7 @@ async fn a_blocked_call_is_answered_by_a_process_that_never_knew_its_session() {
 
 #[tokio::test]
 async fn an_answer_that_was_given_meanwhile_is_there_at_once() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let mut events = Events::of(client.post(&ask(json!(1), "k1")).await);
@@ -151,7 +151,7 @@ async fn an_answer_that_was_given_meanwhile_is_there_at_once() {
 
 #[tokio::test]
 async fn an_event_id_grants_nothing() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let mut events = Events::of(client.post(&ask(json!(1), "k1")).await);
@@ -195,7 +195,7 @@ async fn an_event_id_grants_nothing() {
 
 #[tokio::test]
 async fn a_question_that_nobody_knows_any_more_is_denied() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let mut events = Events::of(client.post(&ask(json!(1), "k1")).await);
@@ -212,7 +212,7 @@ async fn a_question_that_nobody_knows_any_more_is_denied() {
 
 #[tokio::test]
 async fn a_cancelled_question_is_ended_also_after_a_resumption_in_another_process() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1, "reason": "x"}});
     let (client, _) = McpClient::begin(&server, CHILD).await;
@@ -239,7 +239,7 @@ async fn a_cancelled_question_is_ended_also_after_a_resumption_in_another_proces
 
 #[tokio::test]
 async fn the_same_question_again_joins_the_open_one_and_both_are_answered() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let first = Events::of(client.post(&ask(json!(1), "k1")).await);

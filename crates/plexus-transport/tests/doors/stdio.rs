@@ -11,7 +11,7 @@ use tokio::io::{
 };
 use tokio::task::JoinHandle;
 
-use crate::support::{CHILD, Desk, OPERATOR, Server, soon, until};
+use crate::support::{CHILD, HubState, OPERATOR, Server, soon, until};
 
 struct Parent {
     to: Option<WriteHalf<DuplexStream>>,
@@ -112,7 +112,7 @@ async fn a_wrong_token_is_said_to_the_parent() {
 
 #[tokio::test]
 async fn a_restart_of_the_server_is_invisible_to_the_parent() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let mut parent = Parent::start(server.address, OPERATOR);
     parent.initialize().await;
@@ -133,7 +133,7 @@ async fn a_restart_of_the_server_is_invisible_to_the_parent() {
 
 #[tokio::test]
 async fn a_call_that_may_have_been_done_is_not_made_twice() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let mut parent = Parent::start(server.address, OPERATOR);
     parent.initialize().await;
@@ -147,7 +147,7 @@ async fn a_call_that_may_have_been_done_is_not_made_twice() {
 
 #[tokio::test]
 async fn a_call_is_made_again_with_an_argument_that_makes_it_idempotent() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let mut parent = Parent::start(server.address, OPERATOR);
     parent.initialize().await;
@@ -161,7 +161,7 @@ async fn a_call_is_made_again_with_an_argument_that_makes_it_idempotent() {
 
 #[tokio::test]
 async fn a_resumable_call_is_picked_up_after_a_restart() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let mut parent = Parent::start(server.address, CHILD);
     parent.initialize().await;
@@ -180,7 +180,7 @@ async fn a_resumable_call_is_picked_up_after_a_restart() {
 
 #[tokio::test]
 async fn a_cancelled_call_ends_the_work() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let mut parent = Parent::start(server.address, OPERATOR);
     parent.initialize().await;
@@ -193,7 +193,7 @@ async fn a_cancelled_call_ends_the_work() {
 
 #[tokio::test]
 async fn subscriptions_of_a_parent_survive_a_restart() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let mut parent = Parent::start(server.address, OPERATOR);
     parent.initialize().await;

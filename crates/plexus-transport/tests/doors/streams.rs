@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::mcp_client::Events;
 use crate::sockets::{receive, send, socket};
-use crate::support::{CHILD, Desk, OPERATOR, PARENT, Server, soon, until};
+use crate::support::{CHILD, HubState, OPERATOR, PARENT, Server, soon, until};
 
 #[tokio::test]
 async fn a_stream_ends_with_the_answer_of_its_call() {
@@ -30,7 +30,7 @@ async fn a_stream_ends_with_the_answer_of_its_call() {
 
 #[tokio::test]
 async fn endless_streams_do_not_hold_a_call_on_the_same_socket() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let mut socket = socket(&server, OPERATOR).await;
     for id in 1..=4 {
@@ -58,7 +58,7 @@ async fn endless_streams_do_not_hold_a_call_on_the_same_socket() {
 
 #[tokio::test]
 async fn a_reader_that_does_not_read_slows_nobody_else() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let mut slow = socket(&server, OPERATOR).await;
     send(&mut slow, 1, "test.count", json!({"bytes": 100_000})).await;
@@ -76,7 +76,7 @@ async fn a_reader_that_does_not_read_slows_nobody_else() {
 
 #[tokio::test]
 async fn a_closed_socket_drops_the_work() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let mut socket = socket(&server, OPERATOR).await;
     send(&mut socket, 1, "test.sleep", json!({"ms": 600_000})).await;
@@ -110,7 +110,7 @@ async fn a_message_over_the_limit_closes_the_socket_and_nothing_else() {
 
 #[tokio::test]
 async fn sse_goes_on_after_last_event_id() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let open = |cursor: Option<String>, query: &'static str| {
         let mut request =
@@ -144,7 +144,7 @@ async fn sse_goes_on_after_last_event_id() {
 
 #[tokio::test]
 async fn a_stop_ends_every_stream_and_lets_a_short_call_finish() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let mut server = Server::start(&desk).await;
     let mut socket = socket(&server, OPERATOR).await;
     send(&mut socket, 1, "test.count", json!({})).await;
@@ -178,7 +178,7 @@ async fn a_stop_ends_every_stream_and_lets_a_short_call_finish() {
 
 #[tokio::test]
 async fn a_revoked_token_ends_what_it_opened() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let limits = plexus_transport::Limits {
         token_check: std::time::Duration::from_millis(100),
         ..Default::default()
@@ -236,7 +236,7 @@ async fn a_revocation_of_this_server_cuts_everything_at_once() {
 
 #[tokio::test]
 async fn an_open_socket_makes_no_call_with_a_revoked_token() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let server = Server::start(&desk).await;
     let mut socket = socket(&server, PARENT).await;
     send(&mut socket, 1, "test.echo", json!({"text": "a"})).await;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::mcp_client::{Events, McpClient};
-use crate::support::{CHILD, Desk, OPERATOR, Server, soon, until};
+use crate::support::{CHILD, HubState, OPERATOR, Server, soon, until};
 
 #[path = "../doors/mcp_client.rs"]
 #[expect(dead_code, reason = "most of it is for the tests of the doors")]
@@ -79,7 +79,7 @@ const FIRST: usize = 100;
 #[tokio::test]
 async fn many_blocked_calls_cost_little_and_are_all_answered() {
     let _alone = ALONE.lock().await;
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     let limits = Limits { mcp_sessions_per_caller: MANY + FIRST, ..Limits::default() };
     let server = Server::with(&desk, limits).await;
     let mut open = Vec::new();

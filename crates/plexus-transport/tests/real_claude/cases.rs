@@ -13,7 +13,7 @@ use testkit::real_claude::Sandbox;
 use testkit::wait::PATIENCE;
 use tokio::process::{Child, Command};
 
-use crate::support::{CHILD, Desk, PARENT, Server};
+use crate::support::{CHILD, HubState, PARENT, Server};
 
 /// How long the server is away. A call that waits meanwhile must survive this (promise P5).
 const AWAY: Duration = Duration::from_secs(10);
@@ -61,7 +61,7 @@ fn start(
 const PERMIT: [&str; 2] = ["--permission-prompt-tool", "mcp__plexus__test_permit"];
 
 /// Waits until the child asks, and returns the id and the input of its request.
-async fn asked(desk: &Desk) -> (String, Map<String, Value>) {
+async fn asked(desk: &HubState) -> (String, Map<String, Value>) {
     testkit::eventually_async("a permission request", PATIENCE, || {
         let first = desk
             .permits
@@ -78,7 +78,7 @@ async fn asked(desk: &Desk) -> (String, Map<String, Value>) {
 pub(crate) async fn a_permission_is_asked_for_and_the_edited_input_runs(
     cli: PathBuf,
 ) -> Result<()> {
-    let (api, desk) = (MessagesApi::start().await?, Arc::<Desk>::default());
+    let (api, desk) = (MessagesApi::start().await?, Arc::<HubState>::default());
     let (sandbox, server) = (Sandbox::new(&api)?, Server::start(&desk).await);
     let script = [Step::bash("touch original"), Step::text("done")];
     let child = start(&cli, &sandbox, &server, CHILD, &PERMIT, &script)?;
@@ -95,7 +95,7 @@ pub(crate) async fn a_permission_is_asked_for_and_the_edited_input_runs(
 }
 
 pub(crate) async fn a_failure_of_the_permission_path_is_a_denial(cli: PathBuf) -> Result<()> {
-    let (api, desk) = (MessagesApi::start().await?, Arc::<Desk>::default());
+    let (api, desk) = (MessagesApi::start().await?, Arc::<HubState>::default());
     let sandbox = Sandbox::new(&api)?;
     // There is no room for a waiting call, so the permission path fails before anything is asked.
     let server = Server::with(&desk, Limits { streams: 0, ..Limits::default() }).await;
@@ -112,7 +112,7 @@ pub(crate) async fn a_failure_of_the_permission_path_is_a_denial(cli: PathBuf) -
 pub(crate) async fn a_blocked_permission_survives_a_restart_of_the_server(
     cli: PathBuf,
 ) -> Result<()> {
-    let (api, desk) = (MessagesApi::start().await?, Arc::<Desk>::default());
+    let (api, desk) = (MessagesApi::start().await?, Arc::<HubState>::default());
     let (sandbox, server) = (Sandbox::new(&api)?, Server::start(&desk).await);
     let script = [Step::bash("echo ran >> made"), Step::text("done")];
     let child = start(&cli, &sandbox, &server, CHILD, &PERMIT, &script)?;
@@ -131,7 +131,7 @@ pub(crate) async fn a_blocked_permission_survives_a_restart_of_the_server(
 }
 
 pub(crate) async fn a_parent_calls_tools_and_reads_failures(cli: PathBuf) -> Result<()> {
-    let (api, desk) = (MessagesApi::start().await?, Arc::<Desk>::default());
+    let (api, desk) = (MessagesApi::start().await?, Arc::<HubState>::default());
     let (sandbox, server) = (Sandbox::new(&api)?, Server::start(&desk).await);
     let script = [
         Step::tool("mcp__plexus__test_echo", json!({"text": "hello"})),

@@ -9,7 +9,7 @@ use testkit::real_cli::RealCli;
 use tokio::process::Command;
 
 use crate::editor::node_beside;
-use crate::site::Site;
+use crate::server_with_agent::ServerWithAgent;
 
 /// Where the program is.
 pub(crate) const ACPX: RealCli = RealCli {
@@ -27,7 +27,7 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Runs acpx. It keeps the process of a command alive for a while; a command that arrives while
 /// that process ends is retried.
-async fn run(acpx: &Path, site: &Site, words: &[&str]) -> Result<Output> {
+async fn run(acpx: &Path, site: &ServerWithAgent, words: &[&str]) -> Result<Output> {
     let again = async {
         loop {
             let output = run_once(acpx, site, words).await?;
@@ -39,7 +39,7 @@ async fn run(acpx: &Path, site: &Site, words: &[&str]) -> Result<Output> {
     tokio::time::timeout(DEADLINE, again).await.context("acpx did not end")?
 }
 
-async fn run_once(acpx: &Path, site: &Site, words: &[&str]) -> Result<Output> {
+async fn run_once(acpx: &Path, site: &ServerWithAgent, words: &[&str]) -> Result<Output> {
     let agent = format!(
         "{} acp --data-dir {}",
         env!("CARGO_BIN_EXE_plexus"),
@@ -65,7 +65,7 @@ fn text(output: &Output) -> String {
 }
 
 pub(crate) async fn acpx_draws_a_call_and_decides_it(acpx: PathBuf) -> Result<()> {
-    let site = Site::simulated().await?;
+    let site = ServerWithAgent::simulated().await?;
     let denied = site.writes("denied", "one\n");
     let output = run(&acpx, &site, &["--deny-all", "exec", &denied]).await?;
     let said = text(&output);
@@ -85,7 +85,7 @@ pub(crate) async fn acpx_draws_a_call_and_decides_it(acpx: PathBuf) -> Result<()
 pub(crate) async fn acpx_goes_on_with_a_session_after_the_server_was_killed(
     acpx: PathBuf,
 ) -> Result<()> {
-    let mut site = Site::simulated().await?;
+    let mut site = ServerWithAgent::simulated().await?;
     let made = run(&acpx, &site, &["sessions", "new"]).await?;
     ensure!(made.status.success(), "{}", text(&made));
     let first = run(&acpx, &site, &["prompt", &site.says("first words")]).await?;

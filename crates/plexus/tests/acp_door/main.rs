@@ -9,7 +9,7 @@ mod acpx;
 #[cfg(target_os = "linux")]
 mod editor;
 #[cfg(target_os = "linux")]
-mod site;
+mod server_with_agent;
 #[cfg(target_os = "linux")]
 mod stories;
 
@@ -20,18 +20,18 @@ macro_rules! stories {
         let suite = $suite.with($library.place());
         let suite = suite$(.case(
             concat!($name, "::simulator::", stringify!($story)),
-            |_library| async { stories::$story(site::Site::simulated().await?, $library).await },
+            |_library| async { stories::$story(server_with_agent::ServerWithAgent::simulated().await?, $library).await },
         ))*;
         // Without the library there is no client to test the real CLIs with.
         match $library.place().find() {
             Err(_) => suite,
             Ok(_) => suite.with(testkit::real_claude::CLI)$(.case(
                 concat!($name, "::claude::", stringify!($story)),
-                |cli| async { stories::$story(site::Site::claude(cli).await?, $library).await },
+                |cli| async { stories::$story(server_with_agent::ServerWithAgent::claude(cli).await?, $library).await },
             ))*
             .with(testkit::real_codex::CLI)$(.case(
                 concat!($name, "::codex::", stringify!($story)),
-                |cli| async { stories::$story(site::Site::codex(cli).await?, $library).await },
+                |cli| async { stories::$story(server_with_agent::ServerWithAgent::codex(cli).await?, $library).await },
             ))*,
         }
     }};

@@ -36,12 +36,12 @@ impl Agent {
 }
 
 /// A server and the agent behind it.
-pub(crate) struct Site {
+pub(crate) struct ServerWithAgent {
     pub(crate) server: TestServer,
     agent: Agent,
 }
 
-impl Site {
+impl ServerWithAgent {
     /// Starts a server with the simulator.
     pub(crate) async fn simulated() -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("acp-door-").tempdir()?;

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
 use crate::editor::{Editor, Library};
-use crate::site::Site;
+use crate::server_with_agent::ServerWithAgent;
 
 fn prompted(session: &str, text: String) -> Value {
     json!({"id": session, "text": text})
@@ -18,7 +18,7 @@ async fn stop_reason(editor: &mut Editor, prompt: u64) -> Result<String> {
 }
 
 pub(crate) async fn a_call_is_drawn_as_a_diff_and_allowed_in_the_editor(
-    site: Site,
+    site: ServerWithAgent,
     library: Library,
 ) -> Result<()> {
     let (mut editor, session) = site.opened(library).await?;
@@ -50,7 +50,7 @@ pub(crate) async fn a_call_is_drawn_as_a_diff_and_allowed_in_the_editor(
 }
 
 pub(crate) async fn a_dialog_closes_when_somebody_else_has_answered(
-    site: Site,
+    site: ServerWithAgent,
     library: Library,
 ) -> Result<()> {
     let (mut editor, session) = site.opened(library).await?;
@@ -69,7 +69,10 @@ pub(crate) async fn a_dialog_closes_when_somebody_else_has_answered(
     Ok(())
 }
 
-pub(crate) async fn a_cancelled_prompt_runs_nothing(site: Site, library: Library) -> Result<()> {
+pub(crate) async fn a_cancelled_prompt_runs_nothing(
+    site: ServerWithAgent,
+    library: Library,
+) -> Result<()> {
     let (mut editor, session) = site.opened(library).await?;
     let prompt = editor.begin("prompt", prompted(&session, site.writes("new", "one\n"))).await?;
     let question = editor.question(0).await?;
@@ -86,7 +89,10 @@ pub(crate) async fn a_cancelled_prompt_runs_nothing(site: Site, library: Library
     Ok(())
 }
 
-pub(crate) async fn a_session_outlives_a_killed_editor(site: Site, library: Library) -> Result<()> {
+pub(crate) async fn a_session_outlives_a_killed_editor(
+    site: ServerWithAgent,
+    library: Library,
+) -> Result<()> {
     let (mut editor, session) = site.opened(library).await?;
     let first = editor.begin("prompt", prompted(&session, site.says("Good morning."))).await?;
     ensure!(stop_reason(&mut editor, first).await? == "end_turn");
@@ -120,7 +126,7 @@ pub(crate) async fn a_session_outlives_a_killed_editor(site: Site, library: Libr
 }
 
 pub(crate) async fn a_prompt_outlives_a_killed_server(
-    mut site: Site,
+    mut site: ServerWithAgent,
     library: Library,
 ) -> Result<()> {
     let (mut editor, session) = site.opened(library).await?;
@@ -149,7 +155,7 @@ pub(crate) async fn a_prompt_outlives_a_killed_server(
 }
 
 pub(crate) async fn a_question_of_a_session_below_is_a_dialog_too(
-    site: Site,
+    site: ServerWithAgent,
     library: Library,
 ) -> Result<()> {
     let (mut editor, session) = site.opened(library).await?;

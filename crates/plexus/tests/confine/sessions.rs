@@ -11,7 +11,7 @@ use testkit::server::{ServerOptions, TestServer};
 use testkit::wait::{PATIENCE, eventually_async};
 
 use crate::without::WORD;
-use crate::{PLEXUS, Place};
+use crate::{HomeWithProject, PLEXUS};
 
 /// What each simulated agent does: a command that leaves a file.
 const PROMPT: &str = "sim:\ntool Bash {\"command\":\"echo ran >> ran\"}\nsay done";
@@ -19,7 +19,7 @@ const PROMPT: &str = "sim:\ntool Bash {\"command\":\"echo ran >> ran\"}\nsay don
 /// A server whose data outlives it, so that the next one finds its sessions.
 struct Site<'a> {
     server: TestServer,
-    place: &'a Place,
+    place: &'a HomeWithProject,
 }
 
 /// How a chat ended, and what its reader saw.
@@ -35,7 +35,11 @@ impl Ended {
 }
 
 impl<'a> Site<'a> {
-    async fn start(place: &'a Place, launcher: Vec<OsString>, sets: &[&str]) -> Result<Self> {
+    async fn start(
+        place: &'a HomeWithProject,
+        launcher: Vec<OsString>,
+        sets: &[&str],
+    ) -> Result<Self> {
         let folder = place.dir.path().join("server");
         std::fs::create_dir_all(&folder)?;
         let sets = sets.iter().flat_map(|set| ["--set".into(), set.into()]);
@@ -144,7 +148,7 @@ fn block_on(case: impl Future<Output = Result<()>>) -> Result<()> {
 }
 
 /// Neither Landlock nor namespaces: an old kernel in a container.
-pub(crate) fn say_once_that_there_is_none(place: &Place) -> Result<()> {
+pub(crate) fn say_once_that_there_is_none(place: &HomeWithProject) -> Result<()> {
     block_on(async {
         let site = Site::start(place, without("both")?, &[]).await?;
         site.refuses("Landlock").await?;
@@ -167,7 +171,7 @@ pub(crate) fn say_once_that_there_is_none(place: &Place) -> Result<()> {
 
 /// A session keeps its wall on a machine that has lost it: it does not start, and starts again
 /// where the machine has it.
-pub(crate) fn do_not_start_where_the_wall_is_gone(place: &Place) -> Result<()> {
+pub(crate) fn do_not_start_where_the_wall_is_gone(place: &HomeWithProject) -> Result<()> {
     block_on(async {
         let site = Site::start(place, Vec::new(), &[]).await?;
         let (asked, default) =
@@ -191,7 +195,7 @@ pub(crate) fn do_not_start_where_the_wall_is_gone(place: &Place) -> Result<()> {
 
 /// Without namespaces a session has the weaker tier and says so; where the operator demands the
 /// stronger one, it has none.
-pub(crate) fn have_the_weaker_tier_without_namespaces(place: &Place) -> Result<()> {
+pub(crate) fn have_the_weaker_tier_without_namespaces(place: &HomeWithProject) -> Result<()> {
     block_on(async {
         let site = Site::start(place, without("namespaces")?, &[]).await?;
         let session = site.create("weaker", Some("workspace")).await?;
@@ -214,7 +218,10 @@ pub(crate) fn have_the_weaker_tier_without_namespaces(place: &Place) -> Result<(
 
 /// What programs outside run later is protected, or its change is told once, in the chat in which
 /// it was made.
-pub(crate) fn tell_what_was_left_for_programs_outside(place: &Place, tier: &str) -> Result<()> {
+pub(crate) fn tell_what_was_left_for_programs_outside(
+    place: &HomeWithProject,
+    tier: &str,
+) -> Result<()> {
     block_on(async {
         let site = Site::start(place, Vec::new(), &[&format!("confine.tier={tier}")]).await?;
         let session = site.create("leaves", Some("workspace")).await?;
@@ -242,7 +249,9 @@ pub(crate) fn tell_what_was_left_for_programs_outside(place: &Place, tier: &str)
 
 /// A path of the operator's own list that is not there keeps every session with a wall from being
 /// created, also by default: a wall without it would not be the one that was configured.
-pub(crate) fn are_refused_where_a_configured_path_is_missing(place: &Place) -> Result<()> {
+pub(crate) fn are_refused_where_a_configured_path_is_missing(
+    place: &HomeWithProject,
+) -> Result<()> {
     block_on(async {
         let site = Site::start(place, Vec::new(), &["confine.read=/nowhere"]).await?;
         site.refuses("names /nowhere, which is not there").await?;
@@ -254,7 +263,7 @@ pub(crate) fn are_refused_where_a_configured_path_is_missing(place: &Place) -> R
 }
 
 /// `plexus run` has the wall of the default, and none only where somebody says so.
-pub(crate) fn of_run_have_none_where_that_is_said(place: &Place) -> Result<()> {
+pub(crate) fn of_run_have_none_where_that_is_said(place: &HomeWithProject) -> Result<()> {
     block_on(async {
         let site = Site::start(place, Vec::new(), &[]).await?;
         for (name, flag, profile) in
@@ -275,7 +284,10 @@ pub(crate) fn of_run_have_none_where_that_is_said(place: &Place) -> Result<()> {
 }
 
 /// The whole server sees the project on a file system that takes no writes.
-pub(crate) fn do_not_start_where_nothing_can_be_written(place: &Place, tier: &str) -> Result<()> {
+pub(crate) fn do_not_start_where_nothing_can_be_written(
+    place: &HomeWithProject,
+    tier: &str,
+) -> Result<()> {
     let script = "cd \"$0\" && mount --bind . . && mount -o remount,bind,ro . && exec \"$@\"";
     let project = place.dir.path().join("project");
     let mut launcher: Vec<OsString> = ["unshare", "-rm", "sh", "-c", script].map(Into::into).into();

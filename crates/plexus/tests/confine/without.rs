@@ -10,7 +10,7 @@ use anyhow::{Result, bail, ensure};
 use plexus_confine::EXIT_NOT_CONFINED;
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
-use crate::{PLEXUS, Place};
+use crate::{HomeWithProject, PLEXUS};
 
 /// The word after which this program is that filter: `without WHAT PROGRAM ARGS…`.
 pub(crate) const WORD: &str = "without";
@@ -52,7 +52,7 @@ fn refuse(calls: &[i64], answer: i32) -> Result<()> {
     Ok(apply_filter(&BpfProgram::try_from(filter)?)?)
 }
 
-impl Place {
+impl HomeWithProject {
     /// Runs `plexus` without a mechanism; returns what it said, and its exit code.
     fn plexus_without(&self, what: &str, arguments: &[&str]) -> Result<(String, Option<i32>)> {
         let mut command = Command::new(std::env::current_exe()?);
@@ -63,7 +63,7 @@ impl Place {
     }
 }
 
-pub(crate) fn landlock(place: &Place) -> Result<()> {
+pub(crate) fn landlock(place: &HomeWithProject) -> Result<()> {
     for profile in ["workspace", "strict"] {
         let words = ["confine", "--profile", profile, "--", "echo", "started"];
         let (said, code) = place.plexus_without("landlock", &words)?;
@@ -76,7 +76,7 @@ pub(crate) fn landlock(place: &Place) -> Result<()> {
     Ok(())
 }
 
-pub(crate) fn namespaces(place: &Place) -> Result<()> {
+pub(crate) fn namespaces(place: &HomeWithProject) -> Result<()> {
     let words = ["confine", "--tier", "full", "--", "echo", "started"];
     let (said, code) = place.plexus_without("namespaces", &words)?;
     ensure!(code == Some(i32::from(EXIT_NOT_CONFINED)), "{code:?}: {said}");
@@ -93,7 +93,7 @@ pub(crate) fn namespaces(place: &Place) -> Result<()> {
 }
 
 /// A working directory on a file system that takes no writes.
-pub(crate) fn writing(place: &Place, tier: &str) -> Result<()> {
+pub(crate) fn writing(place: &HomeWithProject, tier: &str) -> Result<()> {
     let script = "mount --bind . . && mount -o remount,bind,ro . && cd \"$PWD\" && \"$@\"";
     let output = Command::new("unshare")
         .args(["-rm", "sh", "-c", script, "sh", PLEXUS])

@@ -35,7 +35,7 @@ const SHORT_FREEZE: Duration = Duration::from_millis(500);
 const LEASE_SECS: u64 = 120;
 
 /// The place of one case. Dropping it ends everything that carries its marker.
-pub(crate) struct Place {
+pub(crate) struct CaseServer {
     case: Case,
     server: TestServer,
     folder: TempDir,
@@ -47,7 +47,7 @@ pub(crate) struct Place {
     database: Option<Database>,
 }
 
-impl Place {
+impl CaseServer {
     /// Makes the place of a case.
     pub(crate) async fn new(case: &Case) -> Result<Self> {
         let database = match case.victim {
@@ -297,7 +297,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for CaseServer {
     fn drop(&mut self) {
         for process in process::marked(&self.marker()).unwrap_or_default() {
             process::kill(process.pid);

@@ -14,7 +14,7 @@ use testkit::postgres::{self, Postgres};
 use testkit::process;
 use tokio::task::JoinHandle;
 
-use crate::place::{PATIENCE, struck_pid};
+use crate::case_server::{PATIENCE, struck_pid};
 use crate::points::Blow;
 
 /// How often to look whether the server stands still.

@@ -21,9 +21,9 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test, a panic is the answer")]
 #![allow(clippy::print_stderr, reason = "a suite with a `main` of its own says what it does")]
 
+mod case_server;
 mod database;
 mod oracle;
-mod place;
 mod points;
 mod story;
 

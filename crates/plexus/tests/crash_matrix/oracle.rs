@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use testkit::process;
 use tokio::time::Instant;
 
-use crate::place::Place;
+use crate::case_server::CaseServer;
 use crate::points::{Agent, Blow, Case, Channel, Loss, Victim, Warmth};
 use crate::story::{Answer, Told, command, edited, letters, words};
 
@@ -29,7 +29,7 @@ fn may_fail(case: &Case) -> bool {
 }
 
 /// Judges everything that can be judged while the session exists.
-pub(crate) async fn judge(place: &mut Place, told: &Told, case: &Case) -> Result<()> {
+pub(crate) async fn judge(place: &mut CaseServer, told: &Told, case: &Case) -> Result<()> {
     let history = history(place, &told.session).await?;
     let stored = stored_events(place, &told.session).await?;
     heard_is_stored(told, &stored)?;
@@ -52,14 +52,14 @@ pub(crate) async fn judge(place: &mut Place, told: &Told, case: &Case) -> Result
     Ok(())
 }
 
-async fn history(place: &mut Place, session: &str) -> Result<Vec<Value>> {
+async fn history(place: &mut CaseServer, session: &str) -> Result<Vec<Value>> {
     let page =
         place.call("loopback.history", json!({"session_id": session, "limit": 100})).await??;
     Ok(page["decisions"].as_array().context("no decisions")?.clone())
 }
 
 /// Every event of every chat, read from its beginning.
-async fn stored_events(place: &mut Place, session: &str) -> Result<BTreeMap<u64, Vec<Value>>> {
+async fn stored_events(place: &mut CaseServer, session: &str) -> Result<BTreeMap<u64, Vec<Value>>> {
     let mut stored = BTreeMap::new();
     for chat in 0..4 {
         let params = json!({"session_id": session, "chat": chat, "from_seq": 0, "limit": 1000});
@@ -222,7 +222,7 @@ fn each_question_once(events: &[Value]) -> Result<()> {
 }
 
 /// P4, P8: nothing ran that was not allowed, with other input than was approved, or twice.
-fn what_ran_was_allowed(place: &Place, history: &[Value], case: &Case) -> Result<()> {
+fn what_ran_was_allowed(place: &CaseServer, history: &[Value], case: &Case) -> Result<()> {
     let mut calls = BTreeSet::new();
     for line in place.diary()? {
         let tool = line["tool_use_id"].as_str().context("no id in the diary")?.to_owned();
@@ -243,7 +243,7 @@ fn what_ran_was_allowed(place: &Place, history: &[Value], case: &Case) -> Result
 
 /// What the tools left behind: each at most once, and where nothing may be lost exactly what the
 /// story says, all of it by one process.
-fn what_ran_is_what_should(place: &Place, told: &Told, case: &Case) -> Result<()> {
+fn what_ran_is_what_should(place: &CaseServer, told: &Told, case: &Case) -> Result<()> {
     let text = std::fs::read_to_string(place.work().join("ran")).unwrap_or_default();
     let ran: Vec<&str> = text.lines().collect();
     let distinct: BTreeSet<_> = ran.iter().collect();
@@ -285,7 +285,7 @@ fn what_ran_is_what_should(place: &Place, told: &Told, case: &Case) -> Result<()
 /// P9, after each chat: a run that has ended leaves nobody. A warm child with all that it started
 /// may stay, and only one run does.
 pub(crate) async fn nothing_of_a_dead_run_lives(
-    place: &mut Place,
+    place: &mut CaseServer,
     told: &Told,
     case: &Case,
     chat: u64,
@@ -296,7 +296,7 @@ pub(crate) async fn nothing_of_a_dead_run_lives(
 }
 
 /// P9, after everything: no process, no run directory, no temporary file.
-pub(crate) async fn nothing_is_left(place: &mut Place) -> Result<()> {
+pub(crate) async fn nothing_is_left(place: &mut CaseServer) -> Result<()> {
     gone(place, "the session").await?;
     let mut open = vec![place.runs()];
     let mut files = Vec::new();
@@ -311,7 +311,7 @@ pub(crate) async fn nothing_is_left(place: &mut Place) -> Result<()> {
 }
 
 /// Waits until no process but the server carries the marker.
-async fn gone(place: &mut Place, what: &str) -> Result<()> {
+async fn gone(place: &mut CaseServer, what: &str) -> Result<()> {
     let deadline = Instant::now() + LEAVING;
     loop {
         place.keep_alive().await?;

@@ -13,8 +13,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::case_server::{CaseServer, PATIENCE};
+use crate::case_server::{CaseServer, PATIENCE, channel_name};
 use crate::oracle;
-use crate::place::{PATIENCE, Place};
 use crate::points::{Agent, Case, Victim};
 
 /// The name of the one session.
@@ -126,12 +127,12 @@ fn answer_for(approval: &Value, agent: Agent) -> Result<Answer> {
 
 /// Plays one case and judges it.
 pub(crate) async fn play(case: &Case) -> Result<()> {
-    let mut place = Place::new(case).await?;
+    let mut place = CaseServer::new(case).await?;
     let played = tell(&mut place, case).await;
     played.map_err(|error| anyhow::anyhow!("{error:#}\nThe server said:\n{}", tail(&place.log())))
 }
 
-async fn tell(place: &mut Place, case: &Case) -> Result<()> {
+async fn tell(place: &mut CaseServer, case: &Case) -> Result<()> {
     let mut told = Told { session: create(place).await?, ..Told::default() };
     let mut cursor = None;
     for chat in 0..4 {
@@ -147,7 +148,7 @@ async fn tell(place: &mut Place, case: &Case) -> Result<()> {
 }
 
 /// Creates the session. A lost answer may have been a success: then the name is taken by ours.
-async fn create(place: &mut Place) -> Result<String> {
+async fn create(place: &mut CaseServer) -> Result<String> {
     let mut params = place.session_params();
     params["name"] = json!(NAME);
     let created = match place.call("agents.create", params).await? {
@@ -162,7 +163,7 @@ async fn create(place: &mut Place) -> Result<String> {
 
 /// Starts a chat. The key makes asking again safe; a run that is being ended may still hold the
 /// place.
-async fn start(place: &mut Place, session: &str, chat: u64, case: &Case) -> Result<()> {
+async fn start(place: &mut CaseServer, session: &str, chat: u64, case: &Case) -> Result<()> {
     let params = json!({"session_id": session, "prompt": prompt(chat, case), "idempotency_key": format!("chat-{chat}")});
     let began = Instant::now();
     loop {
@@ -181,7 +182,7 @@ async fn start(place: &mut Place, session: &str, chat: u64, case: &Case) -> Resu
 
 /// Reads a chat to its end, answers what it asks, and cancels it where the story says so.
 async fn drive(
-    place: &mut Place,
+    place: &mut CaseServer,
     told: &mut Told,
     cursor: &mut Option<String>,
     chat: u64,
@@ -247,7 +248,12 @@ async fn drive(
 
 /// Answers a question until that is acknowledged, once more to hear the same, and with the opposite
 /// to hear what stands.
-async fn answer(place: &mut Place, told: &mut Told, approval: &Value, case: &Case) -> Result<()> {
+async fn answer(
+    place: &mut CaseServer,
+    told: &mut Told,
+    approval: &Value,
+    case: &Case,
+) -> Result<()> {
     let id = approval["id"].as_str().context("no id")?.to_owned();
     if told.answered.contains_key(&id) {
         return Ok(());
@@ -285,7 +291,7 @@ async fn answer(place: &mut Place, told: &mut Told, approval: &Value, case: &Cas
     Ok(())
 }
 
-async fn delete(place: &mut Place, session: &str) -> Result<()> {
+async fn delete(place: &mut CaseServer, session: &str) -> Result<()> {
     match place.call("agents.delete", json!({"session_id": session})).await? {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == "not_found" => Ok(()),

@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
+use crate::installation::{Installation, mode, text};
 use crate::piped::Piped;
-use crate::place::{Place, mode, text};
 use crate::serve::Server;
 
 /// An editor that started `plexus acp`.
@@ -14,7 +14,7 @@ struct Editor {
 }
 
 impl Editor {
-    fn start(place: &Place, words: &[&str]) -> Self {
+    fn start(place: &Installation, words: &[&str]) -> Self {
         let piped = Piped::start(place.command(&[&["acp"], words].concat()));
         let mut editor = Self { piped, requests: 0 };
         let begun = editor.ask("initialize", json!({"protocolVersion": 1}));
@@ -41,7 +41,7 @@ impl Editor {
     }
 
     /// Opens a new conversation.
-    fn open(&mut self, place: &Place) -> String {
+    fn open(&mut self, place: &Installation) -> String {
         let opened = self.ask("session/new", json!({"cwd": place.work(), "mcpServers": []}));
         opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{opened}")).to_owned()
     }
@@ -103,7 +103,7 @@ const BASH: &str = r#"tool Bash {"command":"echo ran >> made"}"#;
 
 #[test]
 fn forbidden_requests_of_an_editor_are_refused_and_nothing_runs() {
-    let place = Place::new();
+    let place = Installation::new();
     place.start_server();
     let other = place.call("agents.create", &json!({"name": "other", "working_dir": place.work()}));
     let below = json!({"name": "below", "working_dir": place.work(), "parent": other["id"]});
@@ -173,7 +173,7 @@ fn forbidden_requests_of_an_editor_are_refused_and_nothing_runs() {
 
 #[test]
 fn two_editors_watch_one_session_and_the_first_answer_decides() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut one = Editor::start(&place, &["--session", "shared"]);
     let session = one.open(&place);
     let mut two = Editor::start(&place, &["--session", "shared"]);
@@ -195,7 +195,7 @@ fn two_editors_watch_one_session_and_the_first_answer_decides() {
 
 #[test]
 fn a_rule_is_remembered_with_the_text_that_was_shown() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut editor = Editor::start(&place, &[]);
     let session = editor.open(&place);
     let prompt = editor.prompt(&session, BASH);
@@ -216,7 +216,7 @@ fn a_rule_is_remembered_with_the_text_that_was_shown() {
 
 #[test]
 fn an_answer_that_selects_nothing_leaves_the_call_to_others() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut editor = Editor::start(&place, &[]);
     let session = editor.open(&place);
     let prompt = editor.prompt(&session, BASH);
@@ -232,7 +232,7 @@ fn an_answer_that_selects_nothing_leaves_the_call_to_others() {
 
 #[test]
 fn a_prompt_that_is_given_up_is_cancelled() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut editor = Editor::start(&place, &[]);
     let session = editor.open(&place);
     let prompt = editor.prompt(&session, BASH);
@@ -247,7 +247,7 @@ fn a_prompt_that_is_given_up_is_cancelled() {
 
 #[test]
 fn modes_sessions_and_forks_are_what_the_server_has() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut editor = Editor::start(&place, &[]);
     let session = editor.open(&place);
     let set = json!({"sessionId": session, "modeId": "accept_edits"});
@@ -284,7 +284,7 @@ fn modes_sessions_and_forks_are_what_the_server_has() {
 
 #[test]
 fn a_session_that_is_deleted_ends_its_prompt() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut editor = Editor::start(&place, &[]);
     let session = editor.open(&place);
     let prompt = editor.prompt(&session, BASH);
@@ -306,7 +306,7 @@ fn a_session_that_is_deleted_ends_its_prompt() {
 
 #[test]
 fn a_request_waits_for_a_server_that_is_away() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     let mut editor = Editor::start(&place, &[]);
     let session = editor.open(&place);
@@ -322,7 +322,7 @@ fn a_request_waits_for_a_server_that_is_away() {
 
 #[test]
 fn a_new_session_has_the_agent_that_was_asked_for_or_is_refused() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut editor = Editor::start(&place, &["--agent", "claude_code"]);
     let session = editor.open(&place);
     let got = place.call("agents.get", &json!({"session_id": session}));
@@ -335,7 +335,7 @@ fn a_new_session_has_the_agent_that_was_asked_for_or_is_refused() {
 
 #[test]
 fn an_editor_is_told_what_to_paste() {
-    let place = Place::new();
+    let place = Installation::new();
     for (editor, words) in
         [("zed", "agent_servers"), ("jetbrains", "agent_servers"), ("neovim", "acp_providers")]
     {
@@ -346,7 +346,7 @@ fn an_editor_is_told_what_to_paste() {
 
 #[test]
 fn mcp_servers_and_images_of_the_editor_reach_the_agent() {
-    let place = Place::new();
+    let place = Installation::new();
     let given = testkit::mcp_tool::servers(&place.work(), &place.work().join("put")).unwrap();
     let given = &given[testkit::mcp_tool::NAME];
     let pairs = |map: &Value| -> Vec<Value> {
@@ -428,7 +428,7 @@ fn of_session(session: &str) -> String {
 }
 
 /// All files of a name below the runs of a server.
-fn files(place: &Place, name: &str) -> Vec<std::path::PathBuf> {
+fn files(place: &Installation, name: &str) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     let mut dirs = vec![place.data().join("runs")];
     while let Some(dir) = dirs.pop() {

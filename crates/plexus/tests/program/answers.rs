@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::place::{Place, eventually, text};
+use crate::installation::{Installation, eventually, text};
 use crate::pty::Terminal;
 
 /// Approvals and sessions of the queue that is walked through.
@@ -24,13 +24,13 @@ fn asks() -> String {
 }
 
 /// The answers of the newest decision.
-fn answers(place: &Place) -> Value {
+fn answers(place: &Installation) -> Value {
     place.call("loopback.history", &json!({"limit": 1}))["decisions"][0]["answers"].clone()
 }
 
 #[test]
 fn a_question_is_answered_in_the_terminal() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut terminal = Terminal::start(&place, 100, &[], &["run", "--once", &asks()]);
     terminal.wait_for("1 of 2: Which database?");
     terminal.wait_for("2  PostgreSQL");
@@ -50,7 +50,7 @@ fn a_question_is_answered_in_the_terminal() {
 
 #[test]
 fn a_question_is_answered_from_the_shell_and_what_does_not_fit_is_said() {
-    let place = Place::new();
+    let place = Installation::new();
     place.works(&["run", "--detach", "--name", "asks", &asks()]);
     let approval = place.pending();
     let id = approval["id"].as_str().unwrap();
@@ -75,7 +75,7 @@ fn a_question_is_answered_from_the_shell_and_what_does_not_fit_is_said() {
 
 #[test]
 fn a_plan_is_sent_back_and_then_approved() {
-    let place = Place::new();
+    let place = Installation::new();
     let plan = json!({"plan": "# The plan\n1. first this"});
     let prompt = format!("sim:\ntool ExitPlanMode {plan}\ntool ExitPlanMode {plan}");
     let mut terminal = Terminal::start(&place, 100, &[], &["run", "--once", &prompt]);
@@ -91,7 +91,7 @@ fn a_plan_is_sent_back_and_then_approved() {
 
 #[test]
 fn the_whole_queue_is_reviewed_by_keyboard() {
-    let place = Place::new();
+    let place = Installation::new();
     for n in 0..MANY {
         let prompt = format!("sim:\ntool Bash {{\"command\":\"touch made-{n}\"}}");
         place.works(&["run", "--detach", "--name", &format!("s{n}"), &prompt]);
@@ -116,7 +116,7 @@ fn the_whole_queue_is_reviewed_by_keyboard() {
 
 #[test]
 fn several_are_decided_at_once_by_the_beginnings_of_their_ids() {
-    let place = Place::new();
+    let place = Installation::new();
     for n in 0..3 {
         let prompt = format!("sim:\ntool Bash {{\"command\":\"touch made-{n}\"}}");
         place.works(&["run", "--detach", "--name", &format!("s{n}"), &prompt]);
@@ -143,7 +143,7 @@ fn several_are_decided_at_once_by_the_beginnings_of_their_ids() {
 
 #[test]
 fn a_session_is_told_forked_and_removed() {
-    let place = Place::new();
+    let place = Installation::new();
     let run = place.command(&["run", "--name", "one", "sim:\nsay first"]);
     let output = { run }.stdout(Stdio::piped()).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -2,12 +2,12 @@
 
 use std::process::Command;
 
-use crate::place::Place;
+use crate::installation::Installation;
 use serde_json::Value;
 
 #[test]
 fn the_difference_of_a_directory_is_told_file_by_file() {
-    let place = Place::new();
+    let place = Installation::new();
     let git = |words: &[&str]| {
         let who = ["-c", "user.name=t", "-c", "user.email=t@example.org"];
         let status = Command::new("git").args(who).args(words).current_dir(place.work()).status();

@@ -2,12 +2,12 @@
 
 use std::process::Stdio;
 
-use crate::place::{Place, eventually, text};
+use crate::installation::{Installation, eventually, text};
 use serde_json::{Value, json};
 
 #[test]
 fn without_a_terminal_a_run_says_how_to_answer_and_waits() {
-    let place = Place::new();
+    let place = Installation::new();
     let run =
         place.command(&["run", "--name", "batch", "hello"]).stdout(Stdio::piped()).spawn().unwrap();
     let approval = place.pending();
@@ -36,7 +36,7 @@ fn without_a_terminal_a_run_says_how_to_answer_and_waits() {
 
 #[test]
 fn a_run_names_its_agent() {
-    let place = Place::new();
+    let place = Installation::new();
     let words = [
         "run",
         "--agent",
@@ -66,7 +66,7 @@ fn a_run_names_its_agent() {
 
 #[test]
 fn exit_codes_tell_how_a_chat_ended() {
-    let place = Place::new();
+    let place = Installation::new();
     for (prompt, code) in [("sim:\nsay fine", 0), ("sim:\nexit 7", 3), ("sim:\ncrash", 3)] {
         let output = place.plexus(&["run", prompt]);
         assert_eq!(
@@ -83,7 +83,7 @@ fn exit_codes_tell_how_a_chat_ended() {
 
 #[test]
 fn a_denial_from_the_shell_reaches_the_agent() {
-    let place = Place::new();
+    let place = Installation::new();
     let run = place.command(&["run", "hello"]).stdout(Stdio::piped()).spawn().unwrap();
     let approval = place.pending();
     let pending = place.works(&["pending", approval["id"].as_str().unwrap()]);
@@ -100,7 +100,7 @@ fn a_denial_from_the_shell_reaches_the_agent() {
 
 #[test]
 fn a_running_session_can_be_cancelled() {
-    let place = Place::new();
+    let place = Installation::new();
     let run =
         place.command(&["run", "--name", "long", "hello"]).stdout(Stdio::piped()).spawn().unwrap();
     place.pending();
@@ -110,7 +110,7 @@ fn a_running_session_can_be_cancelled() {
 
 #[test]
 fn our_own_data_is_no_place_for_an_agent() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut command = place.command(&["run", "hello"]);
     let output = command.current_dir(place.work().join("..")).output().unwrap();
     let complaint = text(&output.stderr);
@@ -120,7 +120,7 @@ fn our_own_data_is_no_place_for_an_agent() {
 
 #[test]
 fn rules_are_added_listed_tried_and_removed() {
-    let place = Place::new();
+    let place = Installation::new();
     place.start_server();
     place.call("claudecode.create", &json!({"name": "a", "working_dir": place.work()}));
     place.works(&["rules", "add", "deny", "Bash(rm:*)", "--reason", "careful"]);
@@ -136,7 +136,7 @@ fn rules_are_added_listed_tried_and_removed() {
 
 #[test]
 fn a_parent_gets_a_configuration_with_or_without_a_token() {
-    let place = Place::new();
+    let place = Installation::new();
     let stdio: Value = serde_json::from_str(&place.works(&["mcp-config"])).unwrap();
     assert_eq!(stdio["mcpServers"]["plexus"]["args"][0], "mcp");
     let http: Value = serde_json::from_str(&place.works(&["mcp-config", "--as", "boss"])).unwrap();
@@ -152,7 +152,7 @@ fn a_parent_gets_a_configuration_with_or_without_a_token() {
 
 #[test]
 fn errors_of_a_call_are_for_programs_to_read() {
-    let place = Place::new();
+    let place = Installation::new();
     place.start_server();
     let output = place.plexus(&["call", "claudecode.get", "{\"name\":\"nobody\"}"]);
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -161,7 +161,7 @@ fn errors_of_a_call_are_for_programs_to_read() {
 
 #[test]
 fn old_records_are_pruned_with_and_without_a_server() {
-    let place = Place::new();
+    let place = Installation::new();
     assert!(place.fails(&["prune", "--older-than", "30d"]).contains("no store"));
     place.start_server();
     place.works(&["prune", "--older-than", "30d", "--json"]);
@@ -171,14 +171,14 @@ fn old_records_are_pruned_with_and_without_a_server() {
 
 #[test]
 fn a_store_is_moved_only_to_a_database_that_is_named() {
-    let place = Place::new();
+    let place = Installation::new();
     let told = place.fails(&["migrate", "--from", "sqlite", "--to", "postgres"]);
     assert!(told.contains("DATABASE_URL"), "{told}");
 }
 
 #[test]
 fn completions_and_manual_pages_are_written() {
-    let place = Place::new();
+    let place = Installation::new();
     for shell in ["bash", "zsh", "fish"] {
         assert!(place.works(&["completions", shell]).contains("COMPLETE"), "{shell}");
     }
@@ -189,7 +189,7 @@ fn completions_and_manual_pages_are_written() {
 
 #[test]
 fn the_tour_ends_by_itself_and_leaves_nothing() {
-    let place = Place::new();
+    let place = Installation::new();
     let output = place.command(&["demo"]).env("TMPDIR", place.work()).output().unwrap();
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{shown}\n{}", text(&output.stderr));

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::place::{Place, eventually};
+use crate::installation::{Installation, eventually};
 use crate::pty::Terminal;
 
 const ASKS: &str = "[?] > ";
@@ -10,13 +10,13 @@ const CTRL_C: &str = "\u{3}";
 const CTRL_D: &str = "\u{4}";
 const CTRL_Z: &str = "\u{1a}";
 
-fn run(place: &Place, prompt: &str) -> Terminal {
+fn run(place: &Installation, prompt: &str) -> Terminal {
     Terminal::start(place, 100, &[], &["run", "--name", "talk", prompt])
 }
 
 #[test]
 fn the_next_line_is_the_next_prompt() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut terminal = run(&place, "sim:\nsay one");
     terminal.wait_for("complete in");
     terminal.answer("> ", "say hello\n");
@@ -38,7 +38,7 @@ fn the_next_line_is_the_next_prompt() {
 
 #[test]
 fn a_line_typed_while_it_works_steers_it_and_is_not_written_over() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut terminal = run(&place, "sim:\nsay begin\nhang");
     terminal.wait_for("begin");
     terminal.send("half");
@@ -60,7 +60,7 @@ fn a_line_typed_while_it_works_steers_it_and_is_not_written_over() {
 
 #[test]
 fn an_open_question_is_not_written_over() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut terminal = run(&place, "hello");
     terminal.wait_for(ASKS);
     place.works(&["send", "talk", "from elsewhere"]);
@@ -77,7 +77,7 @@ fn an_open_question_is_not_written_over() {
 
 #[test]
 fn a_person_leaves_and_the_agent_goes_on() {
-    let place = Place::new();
+    let place = Installation::new();
     for (keys, prompt, shown) in [
         (CTRL_Z, "sim:\nsay begin\nhang", "begin"),
         ("/detach\n", "sim:\nsay begin\nhang", "begin"),
@@ -99,7 +99,7 @@ fn a_person_leaves_and_the_agent_goes_on() {
 
 #[test]
 fn a_question_that_nobody_answers_in_time_says_that_it_expired() {
-    let place = Place::new();
+    let place = Installation::new();
     let arguments = ["run", "--once", "--timeout", "1", "hello"];
     let mut terminal = Terminal::start(&place, 100, &[], &arguments);
     terminal.wait_for("denied by itself in");
@@ -110,7 +110,7 @@ fn a_question_that_nobody_answers_in_time_says_that_it_expired() {
 
 #[test]
 fn a_session_is_attached_to_and_goes_on() {
-    let place = Place::new();
+    let place = Installation::new();
     place.works(&["run", "--name", "talk", "sim:\nsay one"]);
     let mut terminal = Terminal::start(&place, 100, &[], &["attach", "talk"]);
     terminal.wait_for("one");
@@ -125,7 +125,7 @@ fn a_session_is_attached_to_and_goes_on() {
 
 #[test]
 fn a_mode_answers_what_it_is_for() {
-    let place = Place::new();
+    let place = Installation::new();
     let arguments = ["run", "--once", "--mode", "accept-edits", "hello"];
     let mut terminal = Terminal::start(&place, 100, &[], &arguments);
     terminal.wait_for("Done: plexus-sim.txt is written.");
@@ -137,7 +137,7 @@ fn a_mode_answers_what_it_is_for() {
 
 #[test]
 fn a_question_of_a_child_names_it_and_is_withdrawn_when_it_is_answered_elsewhere() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut terminal = run(&place, "sim:\nsay begin\nhang");
     terminal.wait_for("begin");
     let parent = place.call("agents.get", &json!({"name": "talk"}))["session"]["id"].clone();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
-use crate::place::{DEADLINE, Place};
+use crate::installation::{DEADLINE, Installation};
 use crate::serve::Server;
 
 /// Everything that a device may call. A method that is added here gives every phone more.
@@ -50,7 +50,7 @@ impl Phone {
         (answer.status().as_u16(), answer.json().await.unwrap())
     }
 
-    async fn pair(place: &Place, server: &Server) -> Self {
+    async fn pair(place: &Installation, server: &Server) -> Self {
         let pairing: Value = serde_json::from_str(&place.works(&["pair", "--json"])).unwrap();
         let (status, body) = Self::exchange(server, pairing["code"].as_str().unwrap()).await;
         assert_eq!((status, &body["device"]), (200, &json!("phone")), "{body}");
@@ -70,7 +70,7 @@ impl Phone {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_code_pairs_one_device_once() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     let printed = place.works(&["pair", "--name", "my phone"]);
     let link = printed.lines().find_map(|line| line.trim().strip_prefix(&server.url)).unwrap();
@@ -93,7 +93,7 @@ async fn a_code_pairs_one_device_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_device_reads_and_decides_and_nothing_else() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     let phone = Phone::pair(&place, &server).await;
 
@@ -163,7 +163,7 @@ async fn a_device_reads_and_decides_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_device_loses_what_it_has_open() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     let phone = Phone::pair(&place, &server).await;
 

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use crate::place::{Place, eventually, executable, text};
+use crate::installation::{Installation, eventually, executable, text};
 use serde_json::Value;
 use testkit::small_disk::SmallDisks;
 
@@ -31,7 +31,7 @@ fn ask(command: &mut Command, what: &str) -> Said {
     }
 }
 
-fn doctor(place: &Place) -> Command {
+fn doctor(place: &Installation) -> Command {
     place.command(&["doctor", "--json"])
 }
 
@@ -52,7 +52,7 @@ fn odd(said: &Said, words: &str, next: &str) {
 
 #[test]
 fn a_new_user_is_well() {
-    let place = Place::new();
+    let place = Installation::new();
     let output = place.plexus(&["doctor"]);
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{shown}");
@@ -62,7 +62,7 @@ fn a_new_user_is_well() {
 
 #[test]
 fn an_agent_that_is_missing_old_or_not_signed_in() {
-    let place = Place::new();
+    let place = Installation::new();
     let (bin, home) = (place.work().join("bin"), place.work().join("home"));
     std::fs::create_dir_all(&bin).unwrap();
     std::fs::create_dir_all(&home).unwrap();
@@ -94,7 +94,7 @@ fn an_agent_that_is_missing_old_or_not_signed_in() {
 
 #[test]
 fn codex_that_is_missing_old_or_not_signed_in() {
-    let place = Place::new();
+    let place = Installation::new();
     let (bin, home) = (place.work().join("bin"), place.work().join("home"));
     std::fs::create_dir_all(&bin).unwrap();
     std::fs::create_dir_all(home.join(".codex")).unwrap();
@@ -124,7 +124,7 @@ fn codex_that_is_missing_old_or_not_signed_in() {
 
 #[test]
 fn tools_that_are_not_there() {
-    let place = Place::new();
+    let place = Installation::new();
     let bin = place.work().join("bin");
     std::fs::create_dir(&bin).unwrap();
     bad(&ask(doctor(&place).env("PATH", &bin), "tools"), "bash", "install bash");
@@ -136,7 +136,7 @@ fn tools_that_are_not_there() {
 
 #[test]
 fn a_data_directory_that_cannot_be_used() {
-    let place = Place::new();
+    let place = Installation::new();
     // Nobody can write there, not even root.
     bad(
         &ask(doctor(&place).env("PLEXUS_DATA_DIR", "/proc/plexus"), "data"),
@@ -154,7 +154,7 @@ fn a_data_directory_that_cannot_be_used() {
 #[test]
 fn a_disk_with_hardly_any_room() {
     let Some(mut disks) = SmallDisks::new_or_explain("a_disk_with_hardly_any_room") else { return };
-    let place = Place::new();
+    let place = Installation::new();
     disks.mount(&place.data(), "4m").unwrap();
     let plain = doctor(&place);
     let launcher = disks.launcher();
@@ -167,7 +167,7 @@ fn a_disk_with_hardly_any_room() {
 
 #[test]
 fn a_token_that_others_can_read_and_a_clock_that_was_set_back() {
-    let place = Place::new();
+    let place = Installation::new();
     place.start_server();
     place.works(&["stop"]);
     for what in ["token", "clock"] {
@@ -183,7 +183,7 @@ fn a_token_that_others_can_read_and_a_clock_that_was_set_back() {
 
 #[test]
 fn a_server_that_runs_was_killed_or_hangs() {
-    let place = Place::new();
+    let place = Installation::new();
     place.start_server();
     for what in ["server", "store", "port"] {
         assert_eq!(ask(&mut doctor(&place), what).verdict, "good", "{what}");
@@ -208,7 +208,7 @@ fn a_server_that_runs_was_killed_or_hangs() {
 
 #[test]
 fn a_port_a_store_and_a_configuration_that_are_not_as_they_should_be() {
-    let place = Place::new();
+    let place = Installation::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().to_string();
     bad(&ask(doctor(&place).env("PLEXUS_LISTEN", &taken), "port"), "has the port", "PLEXUS_LISTEN");
@@ -223,7 +223,7 @@ fn a_port_a_store_and_a_configuration_that_are_not_as_they_should_be() {
 
 #[test]
 fn a_directory_where_no_agent_may_run() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut command = doctor(&place);
     odd(
         &ask(command.current_dir(place.work().join("..")), "directory"),

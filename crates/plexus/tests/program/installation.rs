@@ -13,11 +13,11 @@ use crate::pty::Terminal;
 pub(crate) const DEADLINE: Duration = Duration::from_secs(180);
 
 /// A data directory and a working directory. Dropping it ends the server and its children.
-pub(crate) struct Place {
+pub(crate) struct Installation {
     folder: TempDir,
 }
 
-impl Place {
+impl Installation {
     pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("plexus-test-").tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("work")).expect("a working directory");
@@ -98,7 +98,7 @@ impl Place {
 impl Terminal {
     /// Starts `plexus` in a place, with a terminal of this many columns.
     pub(crate) fn start(
-        place: &Place,
+        place: &Installation,
         columns: u16,
         env: &[(&str, &str)],
         arguments: &[&str],
@@ -110,7 +110,7 @@ impl Terminal {
     }
 }
 
-impl Drop for Place {
+impl Drop for Installation {
     fn drop(&mut self) {
         if self.data().join("server.json").exists() {
             let stopped = self.plexus(&["stop", "--children"]);

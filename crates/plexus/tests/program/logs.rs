@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::place::{Place, eventually};
+use crate::installation::{Installation, eventually};
 use crate::serve::{Server, log_of, token};
 
 /// Words that are nowhere else.
@@ -18,13 +18,13 @@ const CANARIES: [&str; 8] = [
     "canary-answer",
 ];
 
-fn ended(place: &Place, session: &str) -> bool {
+fn ended(place: &Installation, session: &str) -> bool {
     let shown = place.call("claudecode.get", &json!({"session_id": session}));
     shown["session"]["status"] == "complete"
 }
 
 /// Plays one supervised chat with a canary in everything that a caller or an agent says.
-fn supervised(place: &Place, channel: &str) {
+fn supervised(place: &Installation, channel: &str) {
     let session = place.call(
         "claudecode.create",
         &json!({
@@ -50,7 +50,7 @@ fn supervised(place: &Place, channel: &str) {
 
 #[test]
 fn no_input_prompt_or_token_reaches_the_log_at_any_level() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &["--set", "log=trace"]);
     // With a rule for commands, each of them is parsed.
     let rule = json!({"decision": "deny", "pattern": "Bash(curl:*)"});

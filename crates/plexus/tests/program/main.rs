@@ -12,12 +12,12 @@ mod commands;
 mod conversation;
 mod devices;
 mod doctor;
+mod installation;
 mod logs;
 mod mcp;
 mod metrics;
 mod parking;
 mod piped;
-mod place;
 #[path = "../support/pty.rs"]
 mod pty;
 mod search;

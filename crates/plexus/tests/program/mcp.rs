@@ -2,19 +2,19 @@
 
 use serde_json::{Value, json};
 
+use crate::installation::Installation;
 use crate::piped::Piped;
-use crate::place::Place;
 use crate::serve::Server;
 
 /// A parent agent that started `plexus mcp`.
 struct Parent(Piped);
 
 impl Parent {
-    fn start(place: &Place) -> Self {
+    fn start(place: &Installation) -> Self {
         Self::with(place, &[])
     }
 
-    fn with(place: &Place, more: &[&str]) -> Self {
+    fn with(place: &Installation, more: &[&str]) -> Self {
         let mut piped = Piped::start(place.command(&[&["mcp", "--as", "planner"], more].concat()));
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
         let begun = piped.ask(0, "initialize", params);
@@ -47,7 +47,7 @@ fn names(tools: &[Value]) -> Vec<&str> {
 
 #[test]
 fn the_default_list_of_tools_is_short_and_the_full_one_has_everything() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     let short = Parent::start(&place).tools(1);
     assert_eq!(
@@ -89,7 +89,7 @@ fn the_default_list_of_tools_is_short_and_the_full_one_has_everything() {
 
 #[test]
 fn a_method_that_is_not_listed_is_called_by_its_name() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     let mut parent = Parent::start(&place);
     let create = json!({"name": "child", "working_dir": place.work()});
@@ -125,7 +125,7 @@ fn a_method_that_is_not_listed_is_called_by_its_name() {
 
 #[test]
 fn a_server_that_comes_back_on_another_port_is_found_again() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     let first = server.url.clone();
     let mut parent = Parent::start(&place);

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use crate::place::{Place, eventually};
+use crate::installation::{Installation, eventually};
 use crate::serve::{Server, token};
 
 /// Every sample of the page, by its name with labels.
-fn samples(place: &Place, server: &Server) -> BTreeMap<String, f64> {
+fn samples(place: &Installation, server: &Server) -> BTreeMap<String, f64> {
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let page = runtime.block_on(async {
@@ -33,7 +33,7 @@ fn samples(place: &Place, server: &Server) -> BTreeMap<String, f64> {
 
 #[test]
 fn they_tell_of_a_decision_of_commits_of_what_waits_and_of_connections() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     for name in ["decided", "waiting"] {
         place.call("claudecode.create", &json!({"name": name, "working_dir": place.work()}));

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use testkit::server::{ServerOptions, TestServer};
 use testkit::wait::eventually_async;
 
-use crate::place::{DEADLINE, executable, text};
+use crate::installation::{DEADLINE, executable, text};
 
 struct Parking {
     server: TestServer,

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 
 use serde_json::{Value, json};
 
-use crate::place::DEADLINE;
+use crate::installation::DEADLINE;
 
 /// The command, and what it has said. Dropping it kills it.
 pub(crate) struct Piped {
@@ -82,7 +82,7 @@ impl Piped {
     /// Closes its stdin and waits for its end.
     pub(crate) fn close(&mut self) -> std::process::ExitStatus {
         self.to = None;
-        crate::place::eventually("the end of a bridge", || self.process.try_wait().unwrap())
+        crate::installation::eventually("the end of a bridge", || self.process.try_wait().unwrap())
     }
 }
 

@@ -1,11 +1,11 @@
 //! `plexus search`: what a person at a terminal finds.
 
-use crate::place::Place;
+use crate::installation::Installation;
 use serde_json::Value;
 
 #[test]
 fn words_are_found_with_their_session_and_narrowed() {
-    let place = Place::new();
+    let place = Installation::new();
     place.works(&["run", "--name", "first", "sim:\nsay the lost needle"]);
     place.works(&["run", "--name", "second", "sim:\nthink no needle here\nsay done"]);
     let found = place.works(&["search", "needle", "--kind", "said"]);

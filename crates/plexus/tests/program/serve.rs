@@ -2,7 +2,7 @@
 
 use std::process::Child;
 
-use crate::place::{self, Place, eventually, mode, text};
+use crate::installation::{self, Installation, eventually, mode, text};
 use plexus_client::Client;
 use plexus_client::wire::{ChatParams, CreateParams, SessionRef};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(place: &Place, arguments: &[&str]) -> Self {
+    pub(crate) fn start(place: &Installation, arguments: &[&str]) -> Self {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
@@ -47,17 +47,17 @@ impl Server {
     }
 }
 
-pub(crate) fn log_of(place: &Place) -> String {
+pub(crate) fn log_of(place: &Installation) -> String {
     std::fs::read_to_string(place.work().join("../log")).unwrap_or_default()
 }
 
-pub(crate) fn token(place: &Place) -> String {
+pub(crate) fn token(place: &Installation) -> String {
     std::fs::read_to_string(place.data().join("operator.token")).unwrap().trim().to_owned()
 }
 
 #[test]
 fn its_files_are_closed_to_others_and_the_announcement_goes_with_it() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     assert_eq!(mode(&place.data()), 0o700);
     for file in ["operator.token", "server.json", "plexus.db", "plexus.lock"] {
@@ -74,7 +74,7 @@ fn its_files_are_closed_to_others_and_the_announcement_goes_with_it() {
 
 #[test]
 fn a_second_server_is_refused_and_told_who_is_there() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     let complaint = place.fails(&["serve"]);
     assert!(complaint.contains(&format!("process {}", server.process.id())), "{complaint}");
@@ -86,7 +86,7 @@ fn a_second_server_is_refused_and_told_who_is_there() {
 
 #[test]
 fn a_taken_port_and_a_bad_setting_are_said_before_anything_is_made() {
-    let place = Place::new();
+    let place = Installation::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().to_string();
     let complaint = place.fails(&["serve", "--listen", &taken]);
@@ -100,7 +100,7 @@ fn a_taken_port_and_a_bad_setting_are_said_before_anything_is_made() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_is_refused_to_another_host_and_another_site() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let own = server.url.trim_start_matches("http://").to_owned();
@@ -124,7 +124,7 @@ async fn every_page_is_refused_to_another_host_and_another_site() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_answer_as_they_should() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let get = |path: &str| http.get(format!("{}{path}", server.url));
@@ -178,7 +178,7 @@ async fn an_expired_token_opens_no_door() {
     };
     const EXPIRED: &str = "plx_expired-0123456789abcdef";
     const GOOD: &str = "plx_good-0123456789abcdef";
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     server.signal(rustix::process::Signal::TERM);
     assert!(server.wait().success());
@@ -217,7 +217,7 @@ async fn an_expired_token_opens_no_door() {
 
 #[test]
 fn hangup_reads_the_rules_again() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     place.call("claudecode.create", &json!({"name": "a", "working_dir": place.work()}));
     let rules = place.data().join("loopback.toml");
@@ -241,7 +241,7 @@ fn hangup_reads_the_rules_again() {
 
 #[test]
 fn hangup_reads_the_log_level_again() {
-    let place = Place::new();
+    let place = Installation::new();
     let folder = place.work().join("../.config/plexus");
     std::fs::create_dir_all(&folder).unwrap();
     let set = |filter: &str| {
@@ -262,7 +262,7 @@ fn hangup_reads_the_log_level_again() {
 
 #[test]
 fn children_outlive_the_server_and_are_counted() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     place.call("claudecode.create", &json!({"name": "a", "working_dir": place.work()}));
     place.call("claudecode.chat_async", &json!({"name": "a", "prompt": "hello"}));
@@ -284,7 +284,7 @@ fn children_outlive_the_server_and_are_counted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn live_pieces_of_text_come_over_sse_when_they_are_asked_for() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     let client = Client::from_data_dir(place.data());
     let session = CreateParams::new("s", place.work());
@@ -308,7 +308,7 @@ async fn live_pieces_of_text_come_over_sse_when_they_are_asked_for() {
             || text.matches("two").count() < times
             || !text.ends_with("\n\n")
         {
-            let chunk = tokio::time::timeout(place::DEADLINE, response.chunk())
+            let chunk = tokio::time::timeout(installation::DEADLINE, response.chunk())
                 .await
                 .expect("the end of the chat");
             text.push_str(
@@ -339,7 +339,7 @@ async fn live_pieces_of_text_come_over_sse_when_they_are_asked_for() {
 
 #[tokio::test]
 async fn a_deleted_data_directory_is_said_by_healthz_and_nothing_is_acknowledged() {
-    let place = Place::new();
+    let place = Installation::new();
     let server = Server::start(&place, &[]);
     let operator = token(&place);
     let http = reqwest::Client::builder().no_proxy().build().unwrap();

@@ -2,22 +2,22 @@
 
 use serde_json::json;
 
-use crate::place::{Place, text};
+use crate::installation::{Installation, text};
 
 /// A chat with a long result, a denial and a request that waits.
-fn told(place: &Place) {
+fn told(place: &Installation) {
     let long = "{\"command\":\"touch a && seq 1 40\"}";
     let prompt = format!("sim:\ntool Bash {long}\ntool Bash {{\"command\":\"touch x\"}}");
     place.works(&["run", "--detach", "--name", "told", &prompt]);
     place.works(&["approve", place.pending()["id"].as_str().unwrap()]);
-    crate::place::eventually("the second request", || {
+    crate::installation::eventually("the second request", || {
         (place.pending()["input"]["command"] == "touch x").then_some(())
     });
 }
 
 #[test]
 fn logs_are_whole_in_a_pipe_and_say_when_and_who_and_what_waits() {
-    let place = Place::new();
+    let place = Installation::new();
     told(&place);
     let log = place.works(&["logs", "told"]);
     assert!(log.contains("│ 40") && !log.contains("more lines"), "{log}");
@@ -38,7 +38,7 @@ fn logs_are_whole_in_a_pipe_and_say_when_and_who_and_what_waits() {
 
 #[test]
 fn in_a_terminal_logs_are_short_unless_all_is_asked_for() {
-    let place = Place::new();
+    let place = Installation::new();
     told(&place);
     for (arguments, all) in [(&["logs", "told"][..], false), (&["logs", "told", "--full"], true)] {
         let mut terminal = crate::pty::Terminal::start(&place, 100, &[], arguments);
@@ -50,7 +50,7 @@ fn in_a_terminal_logs_are_short_unless_all_is_asked_for() {
 
 #[test]
 fn hints_name_commands() {
-    let place = Place::new();
+    let place = Installation::new();
     place.start_server();
     let told = place.fails(&["parents", "revoke", "nobody"]);
     assert!(told.contains("`plexus parents` lists them"), "{told}");
@@ -58,7 +58,7 @@ fn hints_name_commands() {
 
 #[test]
 fn a_shell_completes_names_and_ids_of_sessions_and_approvals() {
-    let place = Place::new();
+    let place = Installation::new();
     place.works(&["run", "--detach", "--name", "first", "hello"]);
     let approval = place.pending();
     place.call("agents.create", &json!({"name": "other", "working_dir": place.work()}));

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::place::{Place, eventually};
+use crate::installation::{Installation, eventually};
 use crate::serve::{Server, log_of, token};
 
 /// One request: where it went, and its body.
@@ -75,7 +75,7 @@ impl Collector {
 }
 
 /// Lets a child say something and end.
-fn one_chat(place: &Place) -> String {
+fn one_chat(place: &Installation) -> String {
     let created =
         place.call("claudecode.create", &json!({"name": "a", "working_dir": place.work()}));
     place.call(
@@ -91,7 +91,7 @@ fn one_chat(place: &Place) -> String {
 
 #[test]
 fn a_collector_is_sent_spans_and_lines_and_no_secrets() {
-    let place = Place::new();
+    let place = Installation::new();
     let collector = Collector::start();
     let server =
         Server::start(&place, &["--set", &format!("otel.endpoint=http://{}", collector.address)]);
@@ -120,7 +120,7 @@ fn a_collector_that_never_answers_or_is_not_there_holds_nobody() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap();
     let gone = (gone.local_addr().unwrap().to_string(), drop(gone)).0;
     for address in [silent.local_addr().unwrap().to_string(), gone] {
-        let place = Place::new();
+        let place = Installation::new();
         let server = Server::start(&place, &["--set", &format!("otel.endpoint=http://{address}")]);
         one_chat(&place);
         server.signal(Signal::TERM);

@@ -1,17 +1,17 @@
 //! `plexus run` as a person meets it: in a terminal, with a keyboard.
 
-use crate::place::{Place, eventually, executable};
+use crate::installation::{Installation, eventually, executable};
 use crate::pty::Terminal;
 
 const ASKS: &str = "[?] > ";
 
-fn run(place: &Place, prompt: &str) -> Terminal {
+fn run(place: &Installation, prompt: &str) -> Terminal {
     Terminal::start(place, 100, &[], &["run", "--once", prompt])
 }
 
 #[test]
 fn a_new_user_approves_a_write_and_sees_the_outcome() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut terminal = run(&place, "say hello");
     terminal.wait_for("started a server");
     terminal.wait_for("wants Write");
@@ -35,7 +35,7 @@ fn a_new_user_approves_a_write_and_sees_the_outcome() {
 
 #[test]
 fn a_denial_carries_its_reason_to_the_agent() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut terminal = run(&place, "hello");
     terminal.answer(ASKS, "?\n");
     terminal.wait_for("deny it, with a reason");
@@ -50,7 +50,7 @@ fn a_denial_carries_its_reason_to_the_agent() {
 
 #[test]
 fn an_edited_input_is_what_runs() {
-    let place = Place::new();
+    let place = Installation::new();
     let editor = place.work().join("editor.sh");
     executable(&editor, "#!/bin/sh\necho 'written by a person' > \"$1\"\n");
     let mut terminal = Terminal::start(
@@ -72,7 +72,7 @@ fn an_edited_input_is_what_runs() {
 
 #[test]
 fn a_long_call_can_be_seen_whole_before_it_is_answered() {
-    let place = Place::new();
+    let place = Installation::new();
     let content: String = (0..200).map(|n| format!("line {n}\\n")).collect();
     let script = format!(
         "sim:\ntool Write {{\"file_path\":\"long.txt\",\"content\":\"{content}\"}}\nsay end"
@@ -91,7 +91,7 @@ fn a_long_call_can_be_seen_whole_before_it_is_answered() {
 
 #[test]
 fn without_a_pager_a_long_call_is_seen_whole_all_the_same() {
-    let place = Place::new();
+    let place = Installation::new();
     let content: String = (0..100).map(|n| format!("line {n}\\n")).collect();
     let script = format!(
         "sim:\ntool Write {{\"file_path\":\"long.txt\",\"content\":\"{content}\"}}\nsay end"
@@ -107,7 +107,7 @@ fn without_a_pager_a_long_call_is_seen_whole_all_the_same() {
 
 #[test]
 fn a_remembered_rule_answers_the_next_call() {
-    let place = Place::new();
+    let place = Installation::new();
     let script =
         "sim:\ntool Bash {\"command\":\"touch a\"}\ntool Bash {\"command\":\"touch a\"}\nsay end";
     let mut terminal = run(&place, script);
@@ -120,7 +120,7 @@ fn a_remembered_rule_answers_the_next_call() {
 
 #[test]
 fn typing_before_the_question_does_not_answer_it() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut terminal =
         run(&place, "sim:\nsay wait\nsleep 700\ntool Bash {\"command\":\"touch early\"}");
     terminal.wait_for("wait");
@@ -134,7 +134,7 @@ fn typing_before_the_question_does_not_answer_it() {
 
 #[test]
 fn ctrl_c_stops_the_agent_and_what_happened_stays_on_record() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut terminal = run(&place, "sim:\nsay before\ntool Bash {\"command\":\"touch x\"}");
     terminal.wait_for(ASKS);
     terminal.send("\u{3}");
@@ -154,7 +154,7 @@ fn ctrl_c_stops_the_agent_and_what_happened_stays_on_record() {
 
 #[test]
 fn a_second_ctrl_c_ends_an_agent_that_does_not_listen() {
-    let place = Place::new();
+    let place = Installation::new();
     // It never hears that it is asked to stop. Nothing else ends it: the grace is longer than the
     // test.
     let deaf = place.work().join("deaf");
@@ -182,7 +182,7 @@ fn a_second_ctrl_c_ends_an_agent_that_does_not_listen() {
 
 #[test]
 fn a_question_answered_elsewhere_is_withdrawn() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut terminal = run(&place, "hello");
     terminal.wait_for(ASKS);
     let approval = place.pending();
@@ -194,7 +194,7 @@ fn a_question_answered_elsewhere_is_withdrawn() {
 
 #[test]
 fn a_narrow_terminal_gets_short_questions() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut terminal = Terminal::start(&place, 30, &[], &["run", "--once", "hello"]);
     terminal.answer("y/n/e/a/v/? > ", "y\n");
     terminal.wait_for("complete in");
@@ -203,7 +203,7 @@ fn a_narrow_terminal_gets_short_questions() {
 
 #[test]
 fn colours_come_only_where_they_are_wanted() {
-    let place = Place::new();
+    let place = Installation::new();
     // The place says NO_COLOR; empty means unset.
     for (env, colours) in [
         (&[("NO_COLOR", "")][..], true),
@@ -219,7 +219,7 @@ fn colours_come_only_where_they_are_wanted() {
 
 #[test]
 fn an_agent_cannot_control_the_terminal() {
-    let place = Place::new();
+    let place = Installation::new();
     // Clears the screen, sets the title, rings, and hides a command behind a carriage return.
     let script = "sim:\nsay \u{1b}[2J\u{1b}]0;owned\u{7} hi\ntool Bash {\"command\":\"touch a\\r\\u001b[1Anothing\"}\nsay end";
     // A terminal that is never redrawn: each control character would be the agent's.
@@ -242,7 +242,7 @@ fn an_agent_cannot_control_the_terminal() {
 
 #[test]
 fn the_tour_stays_open_until_it_is_left() {
-    let place = Place::new();
+    let place = Installation::new();
     let folder = place.work();
     let env = [("TMPDIR", folder.to_str().unwrap())];
     let mut terminal = Terminal::start(&place, 100, &env, &["demo", "--stay"]);
@@ -257,7 +257,7 @@ fn the_tour_stays_open_until_it_is_left() {
 
 #[test]
 fn a_session_goes_on_where_it_was() {
-    let place = Place::new();
+    let place = Installation::new();
     let mut first =
         Terminal::start(&place, 100, &[], &["run", "--once", "--name", "mine", "sim:\nsay one"]);
     first.wait_for("complete in");

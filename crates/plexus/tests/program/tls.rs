@@ -14,25 +14,25 @@ use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
 
-use crate::place::{DEADLINE, Place, eventually, mode};
+use crate::installation::{DEADLINE, Installation, eventually, mode};
 use crate::serve::{Server, log_of, token};
 
 /// Writes a `plexus.toml` that has the server listen with TLS too.
-fn with_tls(place: &Place, more: &str) {
+fn with_tls(place: &Installation, more: &str) {
     std::fs::create_dir(place.data()).unwrap();
     let text = format!("{more}\n[tls]\nlisten = \"127.0.0.1:0\"\n");
     std::fs::write(place.data().join("plexus.toml"), text).unwrap();
 }
 
 /// What the server said of its encrypted listener: the address and the fingerprint.
-fn said(place: &Place) -> (String, String) {
+fn said(place: &Installation) -> (String, String) {
     let log = log_of(place);
     let line = log.lines().find_map(|line| line.trim().strip_prefix("tls ")).expect("a line");
     let (address, fingerprint) = line.trim().split_once(", SHA-256 ").expect("a fingerprint");
     (address.to_owned(), fingerprint.to_owned())
 }
 
-async fn connect(place: &Place, address: &str) -> TlsStream<TcpStream> {
+async fn connect(place: &Installation, address: &str) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(place.data().join("tls-cert.pem")).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -47,7 +47,7 @@ async fn connect(place: &Place, address: &str) -> TlsStream<TcpStream> {
 }
 
 /// Sends one request and reads the answer until it holds `until`.
-async fn ask(place: &Place, address: &str, head: &str, body: &str, until: &str) -> String {
+async fn ask(place: &Installation, address: &str, head: &str, body: &str, until: &str) -> String {
     let mut stream = connect(place, address).await;
     let request = format!(
         "{head} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n\
@@ -71,7 +71,7 @@ async fn ask(place: &Place, address: &str, head: &str, body: &str, until: &str) 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_door_works_over_tls_and_commands_still_find_the_server() {
-    let place = Place::new();
+    let place = Installation::new();
     with_tls(&place, "public_url = \"https://phone.example:8443\"");
     let server = Server::start(&place, &[]);
     eventually("the line about TLS", || log_of(&place).contains("SHA-256").then_some(()));
@@ -126,7 +126,7 @@ async fn every_door_works_over_tls_and_commands_still_find_the_server() {
 
 #[test]
 fn a_bad_certificate_is_said_before_anything_is_made() {
-    let place = Place::new();
+    let place = Installation::new();
     let listen = "tls.listen=127.0.0.1:0";
     for (settings, expected) in [
         (&["tls.cert=/no/cert"][..], "tls.key"),

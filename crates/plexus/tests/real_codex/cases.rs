@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use testkit::responses_api::{Call, Step};
 
-use crate::site::Site;
+use crate::server_with_codex::ServerWithCodex;
 
 fn write() -> [Step; 2] {
     [Step::shell("echo ran >> a.txt"), Step::text("Done.")]
@@ -15,7 +15,7 @@ fn write() -> [Step; 2] {
 pub(crate) async fn a_server_that_was_killed_while_codex_asks_answers_once_and_it_runs_once(
     cli: PathBuf,
 ) -> Result<()> {
-    let mut site = Site::new(&cli).await?;
+    let mut site = ServerWithCodex::new(&cli).await?;
     let session = site.session(json!({})).await?;
     site.chat(&session, &write()).await?;
     let before = site.asked(&[]).await;
@@ -33,7 +33,7 @@ pub(crate) async fn a_server_that_was_killed_while_codex_asks_answers_once_and_i
 pub(crate) async fn a_denial_decided_before_a_kill_reaches_the_model_after_it(
     cli: PathBuf,
 ) -> Result<()> {
-    let mut site = Site::new(&cli).await?;
+    let mut site = ServerWithCodex::new(&cli).await?;
     let session = site.session(json!({})).await?;
     site.chat(&session, &write()).await?;
     let asked = site.asked(&[]).await;
@@ -49,7 +49,7 @@ pub(crate) async fn a_denial_decided_before_a_kill_reaches_the_model_after_it(
 pub(crate) async fn codex_creates_a_child_of_its_own_once_it_is_allowed(
     cli: PathBuf,
 ) -> Result<()> {
-    let site = Site::new(&cli).await?;
+    let site = ServerWithCodex::new(&cli).await?;
     let session = site.session(json!({"can_spawn": true})).await?;
     let child = |name: &str| {
         let params = json!({
@@ -75,7 +75,7 @@ pub(crate) async fn codex_creates_a_child_of_its_own_once_it_is_allowed(
 }
 
 pub(crate) async fn an_agent_that_is_missing_says_so(_cli: PathBuf) -> Result<()> {
-    let site = Site::new(Path::new("/nowhere/codex")).await?;
+    let site = ServerWithCodex::new(Path::new("/nowhere/codex")).await?;
     let session = site.session(json!({})).await?;
     site.chat(&session, &write()).await?;
     let (status, events) = site.ended(&session).await?;

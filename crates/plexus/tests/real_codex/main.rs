@@ -7,7 +7,7 @@
 #[cfg(target_os = "linux")]
 mod cases;
 #[cfg(target_os = "linux")]
-mod site;
+mod server_with_codex;
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {

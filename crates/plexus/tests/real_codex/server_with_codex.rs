@@ -15,13 +15,13 @@ use testkit::wait::{PATIENCE, eventually_async};
 const AWAY: Duration = Duration::from_secs(15);
 
 /// A server whose Codex is the real CLI.
-pub(crate) struct Site {
+pub(crate) struct ServerWithCodex {
     pub(crate) api: ResponsesApi,
     pub(crate) sandbox: Sandbox,
     pub(crate) server: TestServer,
 }
 
-impl Site {
+impl ServerWithCodex {
     pub(crate) async fn new(cli: &Path) -> Result<Self> {
         let api = ResponsesApi::start().await?;
         let sandbox = Sandbox::new(&api)?;

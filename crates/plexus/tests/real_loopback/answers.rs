@@ -7,10 +7,10 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use testkit::messages_api::Step;
 
-use crate::site::{Site, Way, count};
+use crate::server_with_claude::{ServerWithClaude, Way, count};
 
 pub(crate) async fn an_allowed_call_runs_once(cli: PathBuf, way: Way) -> Result<()> {
-    let site = Site::new(cli, way).await?;
+    let site = ServerWithClaude::new(cli, way).await?;
     site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
     let asked = site.asked().await?;
     ensure!(
@@ -27,7 +27,7 @@ pub(crate) async fn an_allowed_call_runs_once(cli: PathBuf, way: Way) -> Result<
 }
 
 pub(crate) async fn a_model_repeats_why_it_was_refused(cli: PathBuf, way: Way) -> Result<()> {
-    let site = Site::new(cli, way).await?;
+    let site = ServerWithClaude::new(cli, way).await?;
     // A model that says again what its last tool said.
     site.api.respond_with(|request| {
         let told = request.tool_results().pop()?;
@@ -48,7 +48,7 @@ pub(crate) async fn a_model_repeats_why_it_was_refused(cli: PathBuf, way: Way) -
 }
 
 pub(crate) async fn an_edited_input_is_what_runs(cli: PathBuf, way: Way) -> Result<()> {
-    let site = Site::new(cli, way).await?;
+    let site = ServerWithClaude::new(cli, way).await?;
     site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
     let asked = site.asked().await?;
     let mut edited = asked["input"].clone();
@@ -65,7 +65,7 @@ pub(crate) async fn parallel_bash_calls_ask_one_after_the_other(
     cli: PathBuf,
     way: Way,
 ) -> Result<()> {
-    let site = Site::new(cli, way).await?;
+    let site = ServerWithClaude::new(cli, way).await?;
     let step = Step::bash("echo 1 >> made").and_bash("echo 2 >> made").and_bash("echo 3 >> made");
     site.chat(&[step, Step::text("done")]).await?;
     for (number, approve) in [(1, true), (2, false), (3, true)] {
@@ -86,7 +86,7 @@ pub(crate) async fn parallel_bash_calls_ask_one_after_the_other(
 }
 
 pub(crate) async fn parallel_reads_ask_at_the_same_time(cli: PathBuf, way: Way) -> Result<()> {
-    let site = Site::new(cli, way).await?;
+    let site = ServerWithClaude::new(cli, way).await?;
     site.chat(&three_reads(&site)?).await?;
     let asked = site.pending(3).await?;
     // Answered in another order than they were asked.
@@ -101,7 +101,7 @@ pub(crate) async fn parallel_reads_ask_at_the_same_time(cli: PathBuf, way: Way) 
 
 /// Steps that read three files at once which lie outside of the working directory, and therefore
 /// ask.
-pub(crate) fn three_reads(site: &Site) -> Result<[Step; 2]> {
+pub(crate) fn three_reads(site: &ServerWithClaude) -> Result<[Step; 2]> {
     let mut step = Step::default();
     for name in ["one", "two", "three"] {
         let path = site.sandbox.outside(name);
@@ -112,7 +112,7 @@ pub(crate) fn three_reads(site: &Site) -> Result<[Step; 2]> {
 }
 
 /// Checks that the model got each file once.
-pub(crate) fn all_were_read(site: &Site, events: &[serde_json::Value]) -> Result<()> {
+pub(crate) fn all_were_read(site: &ServerWithClaude, events: &[serde_json::Value]) -> Result<()> {
     let results = site.api.tool_results();
     ensure!(results.len() == 3 && count(events, "tool_result") == 3, "{results:?}\n{events:#?}");
     for name in ["one", "two", "three"] {

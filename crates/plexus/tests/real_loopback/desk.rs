@@ -7,11 +7,11 @@ use serde_json::json;
 use testkit::messages_api::{PLAN_FILE, Step};
 
 use crate::pty::Terminal;
-use crate::site::{CONTROL, Site};
+use crate::server_with_claude::{CONTROL, ServerWithClaude};
 
 /// Plays a person who watches the session of a site, and returns the exit code and what was shown.
 async fn at_the_desk(
-    site: &Site,
+    site: &ServerWithClaude,
     play: impl FnOnce(&mut Terminal) + Send + 'static,
 ) -> Result<(u32, String)> {
     let (data, work) = (site.server.data_dir().to_owned(), site.sandbox.work().to_owned());
@@ -26,7 +26,7 @@ async fn at_the_desk(
 }
 
 pub(crate) async fn a_question_with_two_options_is_answered(cli: PathBuf) -> Result<()> {
-    let site = Site::new(cli, CONTROL).await?;
+    let site = ServerWithClaude::new(cli, CONTROL).await?;
     let options = json!([
         {"label": "SQLite", "description": "one file"},
         {"label": "PostgreSQL", "description": "a server"},
@@ -53,7 +53,7 @@ pub(crate) async fn a_question_with_two_options_is_answered(cli: PathBuf) -> Res
 }
 
 pub(crate) async fn a_plan_is_sent_back_once_and_then_approved(cli: PathBuf) -> Result<()> {
-    let site = Site::new(cli, CONTROL).await?;
+    let site = ServerWithClaude::new(cli, CONTROL).await?;
     let plan = |text: &str| Step::tool("Write", json!({"file_path": PLAN_FILE, "content": text}));
     let steps = [
         Step::tool("EnterPlanMode", json!({})),

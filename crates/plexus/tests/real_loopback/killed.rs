@@ -14,7 +14,7 @@ use testkit::messages_api::Step;
 use testkit::wait::PATIENCE;
 
 use crate::answers::{all_were_read, three_reads};
-use crate::site::{CONTROL, MCP, Site, Way, count};
+use crate::server_with_claude::{CONTROL, MCP, ServerWithClaude, Way, count};
 
 /// When the client of a lost call looks for the server again, with a second to spare.
 const COMES_BACK_AFTER: Duration = Duration::from_secs(14);
@@ -29,7 +29,7 @@ fn leaves_a_line() -> [Step; 2] {
 
 /// Checks that the one call of [`leaves_a_line`] was asked once, decided once, delivered and run
 /// once.
-async fn ran_once(site: &Site) -> Result<()> {
+async fn ran_once(site: &ServerWithClaude) -> Result<()> {
     let events = site.completed().await?;
     ensure!(site.text_of("made") == "ran\n", "it left {:?}: {events:#?}", site.text_of("made"));
     for kind in ["tool_use", "awaiting_approval", "approval_resolved", "tool_result", "complete"] {
@@ -41,7 +41,7 @@ async fn ran_once(site: &Site) -> Result<()> {
 }
 
 pub(crate) async fn a_wait_outlives_a_killed_server(cli: PathBuf, way: Way) -> Result<()> {
-    let mut site = Site::new(cli, way).await?;
+    let mut site = ServerWithClaude::new(cli, way).await?;
     site.chat(&leaves_a_line()).await?;
     let asked = site.asked().await?;
     site.outage().await?;
@@ -51,7 +51,7 @@ pub(crate) async fn a_wait_outlives_a_killed_server(cli: PathBuf, way: Way) -> R
 }
 
 pub(crate) async fn a_wait_outlives_two_killed_servers(cli: PathBuf, way: Way) -> Result<()> {
-    let mut site = Site::new(cli, way).await?;
+    let mut site = ServerWithClaude::new(cli, way).await?;
     site.chat(&leaves_a_line()).await?;
     let asked = site.asked().await?;
     for _ in 0..2 {
@@ -68,7 +68,7 @@ pub(crate) async fn three_parallel_reads_outlive_a_killed_server(
     way: Way,
 ) -> Result<()> {
     for _ in 0..MOST_TRIES {
-        let mut site = Site::new(cli.clone(), way).await?;
+        let mut site = ServerWithClaude::new(cli.clone(), way).await?;
         site.chat(&three_reads(&site)?).await?;
         let asked = site.pending(3).await?;
         let began = Instant::now();
@@ -96,7 +96,7 @@ pub(crate) async fn a_decision_that_never_left_is_sent_by_the_next_server(
     cli: PathBuf,
     way: Way,
 ) -> Result<()> {
-    let mut site = Site::new(cli, way).await?;
+    let mut site = ServerWithClaude::new(cli, way).await?;
     site.chat(&leaves_a_line()).await?;
     let asked = site.asked().await?;
     site.server.kill_9()?;
@@ -113,7 +113,7 @@ pub(crate) async fn a_decision_that_never_left_is_sent_by_the_next_server(
     Ok(())
 }
 
-async fn decide(site: &Site, asked: &Value) -> Result<()> {
+async fn decide(site: &ServerWithClaude, asked: &Value) -> Result<()> {
     let store = SqliteStore::open(&SqliteOptions::new(site.server.data_dir()))?;
     let decision = DecideApproval {
         id: asked["id"].as_str().context("no id")?.parse()?,
@@ -131,7 +131,7 @@ async fn decide(site: &Site, asked: &Value) -> Result<()> {
 }
 
 /// Plays a chat whose second call asks while no server runs; returns with the server still down.
-async fn asks_nobody(site: &mut Site) -> Result<()> {
+async fn asks_nobody(site: &mut ServerWithClaude) -> Result<()> {
     // The first call holds the child until the server is gone; the second one asks then.
     let hold = Step::bash("touch begun; while ! test -e go; do sleep 0.05; done");
     site.chat(&[hold, Step::bash("echo ran >> made"), Step::text("done")]).await?;
@@ -150,7 +150,7 @@ async fn asks_nobody(site: &mut Site) -> Result<()> {
 pub(crate) async fn a_request_made_while_no_server_runs_is_asked_by_the_next(
     cli: PathBuf,
 ) -> Result<()> {
-    let mut site = Site::new(cli, CONTROL).await?;
+    let mut site = ServerWithClaude::new(cli, CONTROL).await?;
     asks_nobody(&mut site).await?;
     let journal = site.server.data_dir().join("runs").join(&site.session).join("0/journal");
     let asks = || std::future::ready(holds_request(&journal, "echo ran"));
@@ -173,7 +173,7 @@ pub(crate) async fn a_request_made_while_no_server_runs_is_asked_by_the_next(
 pub(crate) async fn a_request_made_while_no_server_runs_is_refused_and_runs_nothing(
     cli: PathBuf,
 ) -> Result<()> {
-    let mut site = Site::new(cli, MCP).await?;
+    let mut site = ServerWithClaude::new(cli, MCP).await?;
     asks_nobody(&mut site).await?;
     site.api.wait_for_main_requests(3, PATIENCE).await;
     site.server.start_again().await?;

@@ -20,7 +20,7 @@ mod patience;
 #[path = "../support/pty.rs"]
 mod pty;
 #[cfg(target_os = "linux")]
-mod site;
+mod server_with_claude;
 
 /// Cases at the same time: most of them wait for a client to come back.
 #[cfg(target_os = "linux")]
@@ -31,8 +31,8 @@ const AT_A_TIME: usize = 8;
 macro_rules! on_both_channels {
     ($suite:expr, $($module:ident::$case:ident,)*) => {
         $suite$(
-            .case(concat!("control::", stringify!($case)), |cli| $module::$case(cli, site::CONTROL))
-            .case(concat!("mcp::", stringify!($case)), |cli| $module::$case(cli, site::MCP))
+            .case(concat!("control::", stringify!($case)), |cli| $module::$case(cli, server_with_claude::CONTROL))
+            .case(concat!("mcp::", stringify!($case)), |cli| $module::$case(cli, server_with_claude::MCP))
         )*
     };
 }
@@ -83,10 +83,10 @@ fn main() -> std::process::ExitCode {
             killed::a_request_made_while_no_server_runs_is_refused_and_runs_nothing,
         )
         .slow_case("control::a_wait_of_more_than_six_minutes_is_answered", |cli| {
-            patience::a_wait_of_more_than_six_minutes_is_answered(cli, site::CONTROL)
+            patience::a_wait_of_more_than_six_minutes_is_answered(cli, server_with_claude::CONTROL)
         })
         .slow_case("mcp::a_wait_of_more_than_six_minutes_is_answered", |cli| {
-            patience::a_wait_of_more_than_six_minutes_is_answered(cli, site::MCP)
+            patience::a_wait_of_more_than_six_minutes_is_answered(cli, server_with_claude::MCP)
         })
         .slow_case(
             "control::a_wait_outlives_a_minute_without_a_server",

@@ -12,7 +12,7 @@ use testkit::messages_api::{Step, prompt};
 use testkit::process;
 use testkit::server::{ServerOptions, TestServer};
 
-use crate::site::{CONTROL, Site, count};
+use crate::server_with_claude::{CONTROL, ServerWithClaude, count};
 
 /// The steps of parking at which a server is killed, each with how often it is reached before.
 pub(crate) const PARKING: [&str; 7] = [
@@ -45,7 +45,7 @@ pub(crate) const QUICK: [&str; 4] =
     ["park.begin.committed@1", "wake.marked@1", "wake.asked.before@1", "answer.put.after@1"];
 
 /// A server that parks soon, and is killed when it reaches `point`.
-async fn armed(cli: PathBuf, point: &str) -> Result<(Site, PathBuf)> {
+async fn armed(cli: PathBuf, point: &str) -> Result<(ServerWithClaude, PathBuf)> {
     let faults = tempfile::Builder::new().prefix("plexus-parking-").tempdir()?.keep();
     let orders = point.replace('@', ":kill@");
     let env = vec![
@@ -53,19 +53,19 @@ async fn armed(cli: PathBuf, point: &str) -> Result<(Site, PathBuf)> {
         ("PLEXUS_FAULT_DIR".to_owned(), faults.display().to_string()),
     ];
     let arguments = ["--set", "park_after_secs=1"].map(Into::into).into();
-    let site = Site::with(cli, CONTROL, None, arguments, env).await?;
+    let site = ServerWithClaude::with(cli, CONTROL, None, arguments, env).await?;
     site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
     Ok((site, faults.join(point)))
 }
 
 /// Waits until the server has killed itself, and starts it again.
-async fn struck(site: &mut Site, mark: &std::path::Path) -> Result<()> {
+async fn struck(site: &mut ServerWithClaude, mark: &std::path::Path) -> Result<()> {
     site.eventually("the blow", async || Ok(mark.exists().then_some(()))).await?;
     site.server.kill_9()?;
     site.server.start_again().await
 }
 
-async fn ran_once(site: &Site) -> Result<()> {
+async fn ran_once(site: &ServerWithClaude) -> Result<()> {
     let events = site.completed().await?;
     ensure!(site.text_of("made") == "ran\n", "it left {:?}: {events:#?}", site.text_of("made"));
     for kind in ["tool_use", "awaiting_approval", "approval_resolved", "tool_result", "complete"] {
@@ -103,7 +103,8 @@ fn set(settings: &[&str]) -> Vec<std::ffi::OsString> {
 pub(crate) async fn a_call_of_the_evening_is_answered_from_the_page_in_the_morning(
     cli: PathBuf,
 ) -> Result<()> {
-    let mut site = Site::with(cli, CONTROL, None, set(&["park_after_secs=1"]), Vec::new()).await?;
+    let mut site =
+        ServerWithClaude::with(cli, CONTROL, None, set(&["park_after_secs=1"]), Vec::new()).await?;
     site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
     site.parked().await?;
 
@@ -167,7 +168,9 @@ pub(crate) async fn a_second_server_wakes_what_the_first_parked(cli: PathBuf) ->
     let database = ("DATABASE_URL".to_owned(), postgres.fresh_database()?);
     let settings = |name: &str| set(&["park_after_secs=1", "node.lease_secs=12", name]);
     let env = vec![database.clone()];
-    let mut site = Site::with(cli.clone(), CONTROL, None, settings("node.name=first"), env).await?;
+    let mut site =
+        ServerWithClaude::with(cli.clone(), CONTROL, None, settings("node.name=first"), env)
+            .await?;
     let home = site.sandbox.outside("second-home");
     std::fs::create_dir(&home)?;
     let mut env = site.sandbox.env();
@@ -208,7 +211,8 @@ const AGENTS: usize = 20;
 /// What agents weigh while they wait and once they are parked.
 #[allow(clippy::print_stdout, reason = "a measure is printed")]
 pub(crate) async fn twenty_parked_agents_hold_no_memory(cli: PathBuf) -> Result<()> {
-    let site = Site::with(cli, CONTROL, None, set(&["park_after_secs=45"]), Vec::new()).await?;
+    let site = ServerWithClaude::with(cli, CONTROL, None, set(&["park_after_secs=45"]), Vec::new())
+        .await?;
     let steps = prompt(&[Step::bash("echo ran >> made"), Step::text("done")]);
     let before = process::resident_bytes(site.server.pid()?)?;
     for n in 0..AGENTS {

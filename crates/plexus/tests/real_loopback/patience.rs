@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use testkit::messages_api::Step;
 
-use crate::site::{CONTROL, MCP, Site, Way};
+use crate::server_with_claude::{CONTROL, MCP, ServerWithClaude, Way};
 
 /// Longer than the 300 s after which the CLI gives up on a call that is silent, and than 6 minutes.
 const LONG_WAIT: Duration = Duration::from_secs(390);
@@ -20,7 +20,7 @@ pub(crate) async fn a_wait_of_more_than_six_minutes_is_answered(
     cli: PathBuf,
     way: Way,
 ) -> Result<()> {
-    let site = Site::new(cli, way).await?;
+    let site = ServerWithClaude::new(cli, way).await?;
     site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
     let asked = site.asked().await?;
     tokio::time::sleep(LONG_WAIT).await;
@@ -49,7 +49,7 @@ pub(crate) async fn a_wait_outlives_a_client_that_found_nobody(cli: PathBuf) -> 
 pub(crate) async fn a_minute_without_a_server_is_a_failed_call_and_a_cancelled_request(
     cli: PathBuf,
 ) -> Result<()> {
-    let mut site = Site::new(cli, Way { away: LONG_OUTAGE, ..MCP }).await?;
+    let mut site = ServerWithClaude::new(cli, Way { away: LONG_OUTAGE, ..MCP }).await?;
     site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
     let asked = site.asked().await?;
     site.outage().await?;

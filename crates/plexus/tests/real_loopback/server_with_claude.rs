@@ -33,7 +33,7 @@ pub(crate) const CONTROL: Way =
 pub(crate) const MCP: Way = Way { channel: "mcp", away: Duration::from_secs(10), tier: None };
 
 /// A server with one session, whose child is the real CLI.
-pub(crate) struct Site {
+pub(crate) struct ServerWithClaude {
     pub(crate) api: MessagesApi,
     pub(crate) sandbox: Sandbox,
     pub(crate) server: TestServer,
@@ -43,7 +43,7 @@ pub(crate) struct Site {
     _folder: Option<TempDir>,
 }
 
-impl Site {
+impl ServerWithClaude {
     pub(crate) async fn new(cli: PathBuf, way: Way) -> Result<Self> {
         Self::with(cli, way, None, Vec::new(), Vec::new()).await
     }

@@ -20,7 +20,7 @@ use crate::network::{asked_by, elsewhere, fetch, remembered};
 const MODEL_HOST: &str = "127.0.0.2";
 
 /// A server with one session within a wall.
-struct Site {
+struct WalledServer {
     server: TestServer,
     session: String,
     work: PathBuf,
@@ -28,7 +28,7 @@ struct Site {
     _folder: TempDir,
 }
 
-impl Site {
+impl WalledServer {
     async fn new(
         tier: &str,
         model: &str,
@@ -131,7 +131,7 @@ async fn codex(
     cli: &Path,
     tier: &str,
     params: Value,
-) -> Result<(Site, ResponsesApi, real_codex::Sandbox)> {
+) -> Result<(WalledServer, ResponsesApi, real_codex::Sandbox)> {
     let api = ResponsesApi::start_at(MODEL_HOST).await?;
     let sandbox = real_codex::Sandbox::new(&api)?;
     let home = format!("codex.home={}", sandbox.codex_home().display());
@@ -140,14 +140,15 @@ async fn codex(
     params["agent"] = json!("codex");
     params["env"] = json!({"STAND_IN_KEY": "dummy-key-of-a-test"});
     let site =
-        Site::new(tier, &api.base_url(), arguments, sandbox.env(), sandbox.work(), params).await?;
+        WalledServer::new(tier, &api.base_url(), arguments, sandbox.env(), sandbox.work(), params)
+            .await?;
     Ok((site, api, sandbox))
 }
 
 pub(crate) async fn codex_works_and_reads_no_token(cli: PathBuf, tier: &str) -> Result<()> {
     use responses_api::Step;
     let (site, api, sandbox) = codex(&cli, tier, json!({"supervise": "all"})).await?;
-    let steps = [Step::shell(&Site::command()), Step::text("Done.")];
+    let steps = [Step::shell(&WalledServer::command()), Step::text("Done.")];
     let asked = site.chat(&responses_api::prompt(&steps)).await?;
     ensure!(!asked.is_empty(), "nothing was asked");
     site.check(&api.last_input())?;
@@ -185,7 +186,8 @@ pub(crate) async fn opencode_is_refused_in_the_landlock_tier() -> Result<()> {
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
     let params = json!({"agent": "opencode"});
     let dir = work.path().to_owned();
-    let site = Site::new("landlock", "localhost", vec![], vec![], dir.clone(), params).await?;
+    let site =
+        WalledServer::new("landlock", "localhost", vec![], vec![], dir.clone(), params).await?;
     let shown = site.shown().await?;
     let why = shown["missing"].as_str().unwrap_or_default();
     ensure!(shown["profile"] == "none" && why.contains("serves itself on a port"), "{shown:#}");
@@ -203,7 +205,7 @@ pub(crate) async fn opencode_is_refused_in_the_landlock_tier() -> Result<()> {
 pub(crate) async fn codex_needs_no_sandbox_of_its_own(cli: PathBuf, tier: &str) -> Result<()> {
     use responses_api::Step;
     let (site, api, _sandbox) = codex(&cli, tier, json!({"supervise": "default"})).await?;
-    let steps = [Step::shell(&Site::command()), Step::text("Done.")];
+    let steps = [Step::shell(&WalledServer::command()), Step::text("Done.")];
     let asked = site.chat(&responses_api::prompt(&steps)).await?;
     ensure!(asked.is_empty(), "it asked about {asked:?}");
     site.check(&api.last_input())
@@ -241,8 +243,9 @@ pub(crate) async fn an_acp_agent_works_and_reads_no_token(
     if agent == Agent::Gemini {
         params["model"] = json!("gemini-2.5-flash");
     }
-    let site = Site::new(tier, &api.base_url(), Vec::new(), env, sandbox.work(), params).await?;
-    let input = json!({"command": Site::command(), "description": "a step"});
+    let site =
+        WalledServer::new(tier, &api.base_url(), Vec::new(), env, sandbox.work(), params).await?;
+    let input = json!({"command": WalledServer::command(), "description": "a step"});
     let steps = [Step::tool(agent.shell_tool(), input), Step::text("Done.")];
     let asked = site.chat(&messages_api::prompt(&steps)).await?;
     // Some look for news of their own makers: a host is asked about, and nothing else.
@@ -260,7 +263,7 @@ pub(crate) async fn an_acp_agent_works_and_reads_no_token(
 
 /// A fork begins with a copy of its source's home, which holds the conversation, within a wall of
 /// its own.
-async fn a_fork_goes_on_in_a_home_of_its_own(site: &Site, api: &MessagesApi) -> Result<()> {
+async fn a_fork_goes_on_in_a_home_of_its_own(site: &WalledServer, api: &MessagesApi) -> Result<()> {
     let fork = json!({"session_id": site.session, "new_name": "fork"});
     let fork = site.server.call("agents.fork", fork).await?;
     let prompt = messages_api::prompt(&[messages_api::Step::text("Again.")]);

@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use testkit::messages_api::Step;
 
-use crate::site::{Site, Way};
+use crate::server_with_claude::{ServerWithClaude, Way};
 use crate::table::{ATTACKS, Attack, Success};
 
 /// How long one attack may take: those that are refused end at once.
@@ -31,7 +31,7 @@ struct Surroundings {
 }
 
 impl Surroundings {
-    fn new(site: &Site) -> Result<Self> {
+    fn new(site: &ServerWithClaude) -> Result<Self> {
         let work = site.sandbox.work();
         let outside = work.parent().context("the working directory has no parent")?.join("outside");
         std::fs::create_dir_all(&outside)?;
@@ -76,7 +76,7 @@ impl Surroundings {
     }
 
     /// One script that tries every attack and says which succeeded, each by its number.
-    fn script(&self, site: &Site) -> Result<String> {
+    fn script(&self, site: &ServerWithClaude) -> Result<String> {
         let server = site.server.url()?;
         let mut script = format!(
             "export DATA='{}' OUT='{}' HIS='{}' VICTIM={} SERVER={} URL='{server}' TMPFILE='{}' \
@@ -112,7 +112,7 @@ impl Drop for Surroundings {
 }
 
 async fn attack(cli: PathBuf, way: Way, profile: &'static str) -> Result<()> {
-    let site = Site::with(cli, way, Some(profile), Vec::new(), Vec::new()).await?;
+    let site = ServerWithClaude::with(cli, way, Some(profile), Vec::new(), Vec::new()).await?;
     let around = Surroundings::new(&site)?;
     let file = site.sandbox.work().join("attacks.sh");
     std::fs::write(&file, around.script(&site)?)?;

@@ -6,13 +6,13 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 use testkit::messages_api::Step;
 
-use crate::site::{Site, Way};
+use crate::server_with_claude::{ServerWithClaude, Way};
 
 pub(crate) async fn an_approved_cat_cannot_read_the_operators_token(
     cli: PathBuf,
     way: Way,
 ) -> Result<()> {
-    let site = Site::new(cli, way).await?;
+    let site = ServerWithClaude::new(cli, way).await?;
     let token = site.server.data_dir().join("operator.token");
     let secret = std::fs::read_to_string(&token)?.trim().to_owned();
     let command = format!("cat {} || echo closed", token.display());
@@ -33,7 +33,7 @@ pub(crate) async fn an_approved_cat_cannot_read_the_operators_token(
 }
 
 pub(crate) async fn editing_and_git_work(cli: PathBuf, way: Way) -> Result<()> {
-    let site = Site::new(cli, way).await?;
+    let site = ServerWithClaude::new(cli, way).await?;
     let git = "git init -q . && git config user.email a@b && git config user.name me; \
                git add -A && git -c user.email=a@b -c user.name=me commit -qm one && git log \
                --oneline";
@@ -55,7 +55,7 @@ pub(crate) async fn editing_and_git_work(cli: PathBuf, way: Way) -> Result<()> {
 }
 
 pub(crate) async fn the_key_stays_outside(cli: PathBuf, way: Way) -> Result<()> {
-    let site = Site::new(cli, way).await?;
+    let site = ServerWithClaude::new(cli, way).await?;
     let key = site.sandbox.env().into_iter().find(|(name, _)| name == "ANTHROPIC_API_KEY");
     let (_, key) = key.context("the sandbox has no key")?;
     let command = "env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; true";
@@ -75,7 +75,7 @@ pub(crate) async fn the_key_stays_outside(cli: PathBuf, way: Way) -> Result<()> 
 }
 
 pub(crate) async fn a_command_cannot_touch_its_own_agent(cli: PathBuf, way: Way) -> Result<()> {
-    let site = Site::new(cli, way).await?;
+    let site = ServerWithClaude::new(cli, way).await?;
     let command = r#"
         cat "$CLAUDE_CONFIG_DIR/.claude.json" 2>/dev/null && echo "reads its configuration"
         ls "$CLAUDE_CONFIG_DIR/projects" 2>/dev/null && echo "lists its conversations"
@@ -93,7 +93,7 @@ pub(crate) async fn a_command_cannot_touch_its_own_agent(cli: PathBuf, way: Way)
 }
 
 pub(crate) async fn the_mcp_channel_and_a_fork_work(cli: PathBuf, way: Way) -> Result<()> {
-    let site = Site::new(cli, Way { channel: "mcp", ..way }).await?;
+    let site = ServerWithClaude::new(cli, Way { channel: "mcp", ..way }).await?;
     site.chat(&[Step::bash("echo made > made"), Step::text("done")]).await?;
     let asked = site.asked().await?;
     site.allow(&asked).await?;
@@ -139,7 +139,7 @@ git add -A && git -c user.email=a@b -c user.name=me commit -qm one && git log --
 "#;
 
 pub(crate) async fn npm_pip_cargo_and_git_work(cli: PathBuf, way: Way) -> Result<()> {
-    let site = Site::new(cli, way).await?;
+    let site = ServerWithClaude::new(cli, way).await?;
     put_projects(&site.sandbox.home(), &site.sandbox.work())?;
     site.chat(&[Step::bash("bash projects.sh 2>&1"), Step::text("done")]).await?;
     let asked = site.asked().await?;
@@ -167,7 +167,7 @@ pub(crate) fn check_projects(told: &str) -> Result<()> {
 
 /// What a command would change is seen before it is allowed, and the real run then changes it.
 pub(crate) async fn a_command_is_seen_before_it_is_allowed(cli: PathBuf, way: Way) -> Result<()> {
-    let site = Site::new(cli, way).await?;
+    let site = ServerWithClaude::new(cli, way).await?;
     let token = site.server.data_dir().join("operator.token");
     let command = format!(
         "echo made > made; env; cat {} || curl -sS --max-time 2 http://127.0.0.1/ || echo closed",

@@ -15,9 +15,9 @@ mod network;
 #[cfg(target_os = "linux")]
 mod parked;
 #[cfg(target_os = "linux")]
-#[path = "../real_loopback/site.rs"]
+#[path = "../real_loopback/server_with_claude.rs"]
 #[allow(dead_code, reason = "each suite uses a part of it")]
-mod site;
+mod server_with_claude;
 #[cfg(target_os = "linux")]
 mod table;
 
@@ -43,9 +43,11 @@ macro_rules! in_both_tiers {
 #[cfg(target_os = "linux")]
 const REQUIRED: &str = "PLEXUS_REQUIRE_WALL";
 #[cfg(target_os = "linux")]
-const FULL: site::Way = site::Way { tier: Some("full"), ..site::CONTROL };
+const FULL: server_with_claude::Way =
+    server_with_claude::Way { tier: Some("full"), ..server_with_claude::CONTROL };
 #[cfg(target_os = "linux")]
-const LANDLOCK: site::Way = site::Way { tier: Some("landlock"), ..site::CONTROL };
+const LANDLOCK: server_with_claude::Way =
+    server_with_claude::Way { tier: Some("landlock"), ..server_with_claude::CONTROL };
 
 /// Why this machine cannot build the full tier, and the landlock tier.
 #[cfg(target_os = "linux")]

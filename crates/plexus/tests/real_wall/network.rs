@@ -8,7 +8,7 @@ use testkit::messages_api::Step;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-use crate::site::{Site, Way};
+use crate::server_with_claude::{ServerWithClaude, Way};
 
 /// Allows a host and port, and remembers it for the session.
 pub(crate) fn remembered(asked: &Value, port: u16) -> Value {
@@ -46,7 +46,7 @@ pub(crate) fn asked_by(command: &str) -> String {
 }
 
 pub(crate) async fn a_host_is_asked_about_and_remembered(cli: PathBuf, way: Way) -> Result<()> {
-    let site = Site::new(cli, way).await?;
+    let site = ServerWithClaude::new(cli, way).await?;
     let port = elsewhere().await?;
     let steps = [fetch(port), fetch(port)].map(|command| Step::bash(&command));
     site.chat(&[steps[0].clone(), steps[1].clone(), Step::text("done")]).await?;
@@ -73,7 +73,7 @@ pub(crate) async fn a_question_of_the_network_outlives_a_killed_server(
     cli: PathBuf,
     way: Way,
 ) -> Result<()> {
-    let mut site = Site::new(cli, way).await?;
+    let mut site = ServerWithClaude::new(cli, way).await?;
     let port = elsewhere().await?;
     site.chat(&[Step::bash(&fetch(port)), Step::text("done")]).await?;
     let asked = site.asked().await?;
@@ -94,7 +94,7 @@ pub(crate) async fn a_question_of_the_network_outlives_a_killed_server(
 /// The egress process dies in the middle of a command: the run ends and says why, nothing goes past
 /// it, and the next chat has another.
 pub(crate) async fn a_run_ends_with_its_egress_process(cli: PathBuf, way: Way) -> Result<()> {
-    let site = Site::new(cli, way).await?;
+    let site = ServerWithClaude::new(cli, way).await?;
     let port = elsewhere().await?;
     let command = format!("echo begun > begun; sleep 3600; {}", fetch(port));
     site.chat(&[Step::bash(&command), Step::text("done")]).await?;

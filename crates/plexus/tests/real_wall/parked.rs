@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use testkit::messages_api::Step;
 
-use crate::site::{Site, Way};
+use crate::server_with_claude::{ServerWithClaude, Way};
 
 pub(crate) async fn a_parked_agent_wakes_within_its_wall(cli: PathBuf, way: Way) -> Result<()> {
     let arguments = ["--set", "park_after_secs=1"].map(Into::into).into();
-    let site = Site::with(cli, way, None, arguments, Vec::new()).await?;
+    let site = ServerWithClaude::with(cli, way, None, arguments, Vec::new()).await?;
     let token = site.server.data_dir().join("operator.token");
     let command = format!("echo ran >> made; cat {}", token.display());
     site.chat(&[Step::bash(&command), Step::text("done")]).await?;

@@ -1,5 +1,5 @@
 //! The test hub's methods: they echo, sleep, stream, and block until somebody answers at the
-//! [`Desk`].
+//! [`HubState`].
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,9 +15,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::Desk;
+use super::HubState;
 
-pub(super) struct TestActivation(pub(super) Arc<Desk>);
+pub(super) struct TestActivation(pub(super) Arc<HubState>);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! The [`Desk`]: the questions and answers that the test hub's methods share.
+//! The [`HubState`]: the questions and answers that the test hub's methods share.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 /// The state that the hub's methods share; it outlives a server, as a store does.
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct HubState {
     questions: Mutex<HashMap<String, Option<Value>>>,
     /// The inputs of permission requests, by the id of their tool use.
     pub(crate) permits: Mutex<HashMap<String, Map<String, Value>>>,
@@ -31,7 +31,7 @@ pub(crate) struct Desk {
     pub(crate) asked: AtomicUsize,
 }
 
-impl Desk {
+impl HubState {
     pub(crate) fn answer(&self, key: &str, answer: Value) {
         self.questions.lock().unwrap().insert(key.into(), Some(answer));
         self.changed.notify_waiters();
@@ -98,7 +98,7 @@ impl Desk {
 }
 
 /// A call whose work goes on until this is dropped.
-pub(super) struct Working(Arc<Desk>);
+pub(super) struct Working(Arc<HubState>);
 
 impl Drop for Working {
     fn drop(&mut self) {

@@ -5,14 +5,14 @@
 //! - `server`: its doors, and the tokens they accept.
 
 mod activation;
-mod desk;
+mod hub_state;
 mod server;
 
 use std::time::Duration;
 
 use testkit::wait::{self, PATIENCE};
 
-pub(crate) use self::desk::Desk;
+pub(crate) use self::hub_state::HubState;
 pub(crate) use self::server::{CHILD, OPERATOR, OTHER_CHILD, PARENT, Server};
 
 /// The polling interval: some conditions last no longer than a call that sleeps.

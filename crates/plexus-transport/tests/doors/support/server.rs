@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::activation::TestActivation;
-use super::{Desk, soon};
+use super::{HubState, soon};
 
 pub(crate) const OPERATOR: &str = "plx_operator";
 pub(crate) const PARENT: &str = "plx_parent";
@@ -23,7 +23,7 @@ pub(crate) const OTHER_CHILD: &str = "plx_other_child";
 
 struct Tokens {
     callers: HashMap<&'static str, Caller>,
-    desk: Arc<Desk>,
+    desk: Arc<HubState>,
 }
 
 #[async_trait]
@@ -51,22 +51,22 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) async fn start(desk: &Arc<Desk>) -> Self {
+    pub(crate) async fn start(desk: &Arc<HubState>) -> Self {
         Self::with(desk, Limits::default()).await
     }
 
-    pub(crate) async fn with(desk: &Arc<Desk>, limits: Limits) -> Self {
+    pub(crate) async fn with(desk: &Arc<HubState>, limits: Limits) -> Self {
         Self::at(desk, limits, "127.0.0.1:0".parse().unwrap()).await
     }
 
-    pub(crate) async fn at(desk: &Arc<Desk>, limits: Limits, address: SocketAddr) -> Self {
+    pub(crate) async fn at(desk: &Arc<HubState>, limits: Limits, address: SocketAddr) -> Self {
         Self::with_more(desk, limits, address, |_| {}).await
     }
 
     /// Starts the server on its own threads, so that it can die like a process. `more` registers
     /// further activations with the hub.
     pub(crate) async fn with_more(
-        desk: &Arc<Desk>,
+        desk: &Arc<HubState>,
         limits: Limits,
         address: SocketAddr,
         more: impl FnOnce(&Hub),

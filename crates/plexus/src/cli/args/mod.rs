@@ -17,7 +17,8 @@ use crate::cli::complete::{approvals, everything, sessions};
 use crate::config::{default_data_dir, real_path};
 pub use decide::{Approve, Deny, RuleAdd, Rules, RulesCommand, ScopeArgs, Which};
 pub use outside::{
-    Acp, Devices, DevicesCommand, Editor, Mcp, McpConfig, Notify, NotifyCommand, Parents, ParentsCommand, Tools,
+    Acp, Devices, DevicesCommand, Editor, Mcp, McpConfig, Notify, NotifyCommand, Parents,
+    ParentsCommand, Tools,
 };
 pub use serve::Serve;
 pub use work::{Attach, Demo, Logs, Run, RunMode};

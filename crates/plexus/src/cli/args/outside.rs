@@ -1,5 +1,5 @@
-//! The arguments of the commands for parents, editors, phones and receivers: `mcp`, `mcp-config`, `acp`,
-//! `parents`, `devices`, `notify`.
+//! The arguments of the commands for parents, editors, phones and receivers: `mcp`, `mcp-config`,
+//! `acp`, `parents`, `devices`, `notify`.
 
 use clap::{Args, Subcommand};
 
