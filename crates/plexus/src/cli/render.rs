@@ -304,11 +304,12 @@ pub(crate) fn refused(refused: Refused) -> String {
         .collect()
 }
 
-/// Says who decided, with the id of a session or a rule.
+/// Says who decided, with the id of a session, a rule or a device.
 pub(crate) fn decider_whole(by: DecidedBy) -> String {
     match by {
         DecidedBy::Session(id) => format!("session {id}"),
         DecidedBy::Rule(id) => format!("rule {id}"),
+        DecidedBy::Device(id) => format!("device {id}"),
         DecidedBy::Operator | DecidedBy::Deadline | DecidedBy::AgentEnded | DecidedBy::Webhook => {
             decider(by).to_owned()
         }
