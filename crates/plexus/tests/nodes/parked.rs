@@ -16,12 +16,19 @@ fn runs_once(name: &str) -> String {
 /// Servers that park soon, each with a home of its own: a transcript reaches another one through
 /// the store alone.
 async fn start(url: &str, count: usize) -> Cluster {
+    start_with(url, count, &[]).await
+}
+
+/// The same with more variables of the first server.
+async fn start_with(url: &str, count: usize, first: &[(&str, &str)]) -> Cluster {
     let mut cluster = Cluster::start(&[], SHORT_LEASE).await;
     for n in 0..count {
         let mut options = options(n, url, SHORT_LEASE, cluster.folder());
         let home = cluster.folder().join(format!("home-{n}"));
         options.env.push(("CLAUDE_CONFIG_DIR".to_owned(), home.display().to_string()));
         options.arguments.extend(["--set".into(), "park_after_secs=1".into()]);
+        let more = first.iter().filter(|_| n == 0);
+        options.env.extend(more.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         cluster.nodes.push(TestServer::with(options).await.unwrap());
     }
     cluster
@@ -116,4 +123,29 @@ pub(crate) async fn another_server_wakes_no_agent_whose_directory_is_not_the_sam
     let (status, events) = cluster.end(1, &changed).await;
     assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["before", "after"]));
     assert_eq!((cluster.ran("changed"), cluster.ran("cancelled")), (1, 0));
+}
+
+#[cfg(feature = "faults")]
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_a_server_was_waking_when_it_died_is_woken_by_another() {
+    let Some(postgres) = postgres::shared() else { return };
+    let url = postgres.fresh_database().unwrap();
+    let faults = tempfile::tempdir().unwrap();
+    let dir = faults.path().display().to_string();
+    let env = [("PLEXUS_FAULT", "wake.marked:kill@1"), ("PLEXUS_FAULT_DIR", dir.as_str())];
+    let mut cluster = start_with(&url, 2, &env).await;
+    let (session, approval) = cluster.parks("waking").await;
+    // The first server wakes it, marks its own transcript, and dies.
+    cluster.allow(1, &approval).await;
+    let (status, events) = cluster.end(1, &session).await;
+    assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["before", "after"]));
+    assert_eq!(cluster.ran("waking"), 1, "{events:#?}");
+    assert!(cluster.nodes[0].has_ended().unwrap(), "the first server was not struck");
+    // Its transcript is still marked. It runs nothing of it when it is back.
+    cluster.nodes[0].kill_9().unwrap();
+    cluster.nodes[0].start_again().await.unwrap();
+    cluster.chat(0, &session, "sim:\nsay again").await;
+    let (status, events) = cluster.end(0, &session).await;
+    assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["again"]));
+    assert_eq!(cluster.ran("waking"), 1);
 }
