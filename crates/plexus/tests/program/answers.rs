@@ -115,6 +115,20 @@ fn the_whole_queue_is_reviewed_by_keyboard() {
 }
 
 #[test]
+fn a_review_is_left_with_what_waits_still_waiting() {
+    let place = Place::new();
+    place.works(&["run", "--detach", "hello"]);
+    place.pending();
+    for (keys, code) in [("d\n", 0), ("\u{1a}", 0), ("\u{4}", 0), ("\u{3}", 130)] {
+        let mut terminal = Terminal::start(&place, 100, &[], &["review"]);
+        terminal.answer("allow? ", keys);
+        terminal.wait_for("left; 1 still wait");
+        assert_eq!(terminal.finish().0, code, "{keys:?}");
+    }
+    assert_eq!(place.pending()["tool_name"], "Write");
+}
+
+#[test]
 fn several_are_decided_at_once_by_the_beginnings_of_their_ids() {
     let place = Installation::new();
     for n in 0..3 {
@@ -163,6 +177,9 @@ fn a_session_is_told_forked_and_removed() {
         let bad = place.fails(&[command, "one", "tw\u{7}o"]);
         assert!(bad.contains("no control characters; U+0007 is one"), "{bad}");
     }
+    // All ids of these years begin alike.
+    let both = place.fails(&["logs", &id[..4]]);
+    assert!(both.contains("2 sessions begin so") && both.contains(&id), "{both}");
     let taken = place.fails(&["rename", "two", "one"]);
     assert!(taken.contains("the name is taken"), "{taken}");
     place.works(&["rm", "one", "two"]);

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use anyhow::{Context as _, Result, bail};
 use plexus_client::wire::{ApprovalId, ErrorKind};
 use plexus_client::{Client, ClientError};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::keyboard::{self, Reading};
 use super::line::Typed;
@@ -20,7 +21,10 @@ use crate::cli::{exit, find, preview, sanitize};
 /// Whether the review goes on.
 enum Next {
     Question,
-    Leave,
+    Leave {
+        /// The exit code.
+        code: u8,
+    },
 }
 
 /// Walks through what waits, in all sessions or in one.
@@ -34,8 +38,9 @@ pub(in crate::cli) async fn review(global: &Global, session: Option<&str>) -> Re
         None => None,
     };
     let screen = Screen::stdout();
-    let mut review =
-        Review { client, screen, view: View::watch(screen, Form::Text), seen: HashSet::new() };
+    let interrupts = signal(SignalKind::interrupt()).context("could not listen for Ctrl-C")?;
+    let view = View::watch(screen, Form::Text);
+    let mut review = Review { client, screen, view, seen: HashSet::new(), interrupts };
     let mut answered = 0_usize;
     loop {
         let pending = review.client.pending(session).await.map_err(failed)?;
@@ -50,7 +55,10 @@ pub(in crate::cli) async fn review(global: &Global, session: Option<&str>) -> Re
         }
         match review.ask(question).await? {
             Next::Question => answered += 1,
-            Next::Leave => break,
+            Next::Leave { code } => {
+                review.view.remark(&format!("left; {left} still wait: `plexus pending`"))?;
+                return Ok(code);
+            }
         }
     }
     review.view.remark(if answered == 0 { "nothing waits" } else { "that is all" })?;
@@ -62,6 +70,8 @@ struct Review {
     screen: Screen,
     view: View,
     seen: HashSet<ApprovalId>,
+    /// Ctrl-C, which would otherwise leave the terminal as it is while keys are read.
+    interrupts: Signal,
 }
 
 impl Review {
@@ -73,18 +83,29 @@ impl Review {
                 Move::Ask(lines) => {
                     lines.iter().try_for_each(|line| self.view.line(line))?;
                     keyboard::forget_typed_ahead();
+                    let mut keys = Reading::start().context("could not read from the terminal")?;
                     self.view.prompt(&question.prompt(self.screen))?;
                     let is_secret = question.is_secret();
                     let show = |text: &str| match is_secret {
                         true => Ok(()),
                         false => self.view.echo(text),
                     };
-                    let typed = Reading::start()?.line(show).await;
+                    // The terminal is restored on the way out.
+                    let typed = tokio::select! {
+                        typed = keys.line(show) => typed,
+                        _ = self.interrupts.recv() => {
+                            return Ok(Next::Leave { code: exit::INTERRUPTED });
+                        }
+                    };
+                    // An editor or a pager may have the keyboard next.
+                    drop(keys);
                     self.view.echo("\n")?;
                     match typed.context("could not read from the terminal")? {
-                        Typed::End | Typed::Leave | Typed::Shown(_) => return Ok(Next::Leave),
+                        Typed::End | Typed::Leave | Typed::Shown(_) => {
+                            return Ok(Next::Leave { code: exit::OK });
+                        }
                         Typed::Line(line) if question.is_at_start() && line == "d" => {
-                            return Ok(Next::Leave);
+                            return Ok(Next::Leave { code: exit::OK });
                         }
                         Typed::Line(line) if question.is_at_start() && line == "k" => {
                             return Ok(Next::Question);
