@@ -63,7 +63,7 @@ test("without a repository the edits of the agent are told", realOnly, async () 
   await page.locator(".row.complete").waitFor();
   await page.keyboard.press("w");
   const changes = page.getByRole("region", { name: "Changes" });
-  await changes.getByText("were edited by the tools of the agent").waitFor();
+  await changes.getByText(/1 file edited by the tools of the agent/).waitFor();
   await changes.getByText("written here").waitFor();
   await changes.getByText(/Changes by shell commands are not told/).waitFor();
   check();

@@ -11,9 +11,12 @@ use tokio_util::sync::CancellationToken;
 /// How long commits gather before they are indexed: one step for many is cheaper than a step each.
 const GATHER: Duration = Duration::from_secs(2);
 
-/// A step is followed by a pause of this many times its own length, so that indexing takes a small
-/// part of the writer's time also while it catches up with years of history.
-const REST: u32 = 6;
+/// A step is followed by a pause of this many times its own length while others commit, so that it
+/// takes about a thirtieth of the writer's time from them.
+const REST_WHEN_BUSY: u32 = 30;
+
+/// The same while nobody commits: years of history are then caught up with in a third of the time.
+const REST_WHEN_QUIET: u32 = 2;
 
 /// How long it waits after a failure.
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
@@ -22,9 +25,12 @@ const AFTER_FAILURE: Duration = Duration::from_secs(30);
 pub(crate) async fn keep(store: Arc<dyn Store>, shutdown: CancellationToken) {
     let mut commits = store.watch(Topic::Commits);
     loop {
-        let begun = Instant::now();
+        let (begun, before) = (Instant::now(), commits.seen());
         let pause = match store.index_step().await {
-            Ok(indexed) if indexed.behind > 0 => begun.elapsed() * REST,
+            Ok(indexed) if indexed.behind > 0 => {
+                let busy = commits.seen() != before;
+                begun.elapsed() * if busy { REST_WHEN_BUSY } else { REST_WHEN_QUIET }
+            }
             Ok(_) => {
                 tokio::select! {
                     _ = commits.changed() => GATHER,
@@ -40,7 +46,5 @@ pub(crate) async fn keep(store: Arc<dyn Store>, shutdown: CancellationToken) {
             () = tokio::time::sleep(pause) => {}
             () = shutdown.cancelled() => return,
         }
-        // What came in the pause is in the next step.
-        commits.seen();
     }
 }

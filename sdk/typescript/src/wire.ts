@@ -382,6 +382,24 @@ export type ChangedSession = {
   total_events: number;
 };
 
+/** A result of `changes`. */
+export type ChangesFound = {
+  type: "ok";
+  /** The changes, sorted by path. */
+  changes: PreviewedChange[];
+  /** Whether there are more than are listed. */
+  cut: boolean;
+  /** What the answer does not tell, and why. */
+  note?: string | null;
+  /** When the session began. */
+  since: Millis;
+  /** Where the answer comes from. */
+  source: ChangesSource;
+};
+
+/** Where an answer about changes comes from. */
+export type ChangesSource = "git" | "edits";
+
 /** Which way permission requests travel. */
 export type ChannelChoice = "auto" | "control" | "mcp";
 
@@ -812,6 +830,9 @@ export type EndedSession = {
 
 /** What a caller can do about a failure. */
 export type ErrorKind = "invalid" | "not_found" | "conflict" | "forbidden" | "unauthorized" | "busy" | "expired" | "unavailable" | "internal";
+
+/** One event of a chat. Readers count events by `seq`; this id is what its handle names. */
+export type EventId = string;
 
 /** A change of one file. The texts stay in the tool's input, where JSON Pointers (RFC 6901) find them. */
 export type FileChange = (
@@ -1778,6 +1799,14 @@ export type QuestionPart = {
   text: string;
 };
 
+/** How many permission requests of a chat were not allowed. */
+export type Refused = {
+  /** Somebody or a rule denied them. */
+  denied: number;
+  /** Their deadline passed. */
+  expired: number;
+};
+
 /** An attempt that was refused. */
 export type RefusedAttempt = {
   /** Who tried; unknown without a valid token. */
@@ -1808,6 +1837,16 @@ export type Remember = {
   scope: RuleScope;
   /** How many decisions it may make. */
   uses?: number | null;
+};
+
+/** Parameters of `rename`. */
+export type RenameParams = {
+  /** Its exact name. */
+  name?: string | null;
+  /** The name it gets. */
+  new_name: string;
+  /** The session's id. */
+  session_id?: SessionId | null;
 };
 
 /** Parameters of `render_context`. */
@@ -2122,6 +2161,74 @@ export type SchemaParams = {
   method?: string | null;
 };
 
+/** A result of `search`. */
+export type SearchFound = {
+  type: "ok";
+  /** How many commits of the store are not indexed yet; their events are not found. */
+  behind: number;
+  /** Hand it back to go on; missing when nothing is left. */
+  cursor?: string | null;
+  /** The hits, newest first. There may be more although these are few or none: `cursor` says so. */
+  hits: SearchHit[];
+  /** What was not understood in the query, or taken otherwise than it looks. */
+  notes: string[];
+};
+
+/** One thing that was found. */
+export type SearchHit = {
+  /** When it happened. */
+  at: Millis;
+  /** The chat. */
+  chat: number;
+  /** The event. */
+  event_id: EventId;
+  /** A part of its text, around the first place that fits. */
+  excerpt: SearchPiece[];
+  /** What it is. */
+  kind: SearchKind;
+  /** The event in the chat; 0 stands for the prompt. */
+  seq: number;
+  /** The session. */
+  session_id: SessionId;
+  /** Its name. */
+  session_name: string;
+  /** The tool of a call or a result, where it is known. */
+  tool?: string | null;
+};
+
+/** What a hit is. */
+export type SearchKind = "prompt" | "said" | "thought" | "call" | "result" | "decision" | "notice" | "steered";
+
+/** Parameters of `search`. Every condition that is given must hold. */
+export type SearchParams = {
+  /** The position that the last page gave. */
+  cursor?: string | null;
+  /** This kind alone. */
+  kind?: SearchKind | null;
+  /** How many hits (20, at most 100). */
+  limit?: number | null;
+  /** In this session alone, by its exact name. */
+  name?: string | null;
+  /** Words that must all occur, in any order; `"quoted words"` stand together, and `word*` is the beginning of a word. Nothing or an empty text finds everything. */
+  query?: string | null;
+  /** In this session alone, by its id. */
+  session_id?: SessionId | null;
+  /** Nothing before this moment, in milliseconds since 1970. */
+  since?: Millis | null;
+  /** Calls and results of this tool alone; its exact name. */
+  tool?: string | null;
+  /** Nothing at or after this moment, in milliseconds since 1970. */
+  until?: Millis | null;
+};
+
+/** A piece of an excerpt. */
+export type SearchPiece = {
+  /** Whether it is what was looked for. */
+  hit?: boolean;
+  /** The text, as somebody else wrote it. */
+  text: string;
+};
+
 /** A moment, in seconds since 1970 (UTC). */
 export type Seconds = number;
 
@@ -2205,6 +2312,8 @@ export type Session = {
   parent?: SessionId | null;
   /** True while its agent has no process, which a decision starts again. Absent otherwise. */
   parked?: boolean;
+  /** How many permission requests of the newest chat were not allowed. Absent when none was. */
+  refused?: Refused | null;
   /** What running chats have set aside, when a budget limits them. */
   reserved?: Reserved | null;
   /** What it and everything below it have spent. */
@@ -2267,6 +2376,15 @@ export type SessionRef = {
   name?: string | null;
   /** Its id. */
   session_id?: SessionId | null;
+};
+
+/** A result of `rename`. */
+export type SessionRenamed = {
+  type: "renamed";
+  /** The session. */
+  id: SessionId;
+  /** Its name from now on. */
+  name: string;
 };
 
 /** What a session is doing. */
@@ -2602,6 +2720,7 @@ export type Wall = {
 export type Methods = {
   "agents.budget_set": { params: BudgetSetParams; result: Done };
   "agents.cancel": { params: CancelParams; result: ChatCancelled };
+  "agents.changes": { params: SessionRef; result: ChangesFound };
   "agents.chat": { params: ChatParams; result: Polled };
   "agents.chat_async": { params: ChatParams; result: ChatStarted };
   "agents.create": { params: CreateParams; result: SessionCreated };
@@ -2616,7 +2735,9 @@ export type Methods = {
   "agents.kinds": { params: NoParams; result: AgentKinds };
   "agents.list": { params: ListParams; result: SessionList };
   "agents.poll": { params: PollParams; result: Polled };
+  "agents.rename": { params: RenameParams; result: SessionRenamed };
   "agents.render_context": { params: RenderParams; result: Rendered };
+  "agents.search": { params: SearchParams; result: SearchFound };
   "agents.send": { params: SendParams; result: MessageSent };
   "agents.streams": { params: StreamsParams; result: StreamList };
   "agents.wait": { params: WaitParams; result: Waited };
@@ -2649,6 +2770,7 @@ export type Methods = {
   "claudecode.get_tree": { params: SessionRef; result: TreeOf };
   "claudecode.list": { params: ListParams; result: SessionList };
   "claudecode.poll": { params: PollParams; result: Polled };
+  "claudecode.rename": { params: RenameParams; result: SessionRenamed };
   "claudecode.render_context": { params: RenderParams; result: Rendered };
   "claudecode.send": { params: SendParams; result: MessageSent };
   "claudecode.streams": { params: StreamsParams; result: StreamList };

@@ -13,7 +13,7 @@ fn names(found: &Value) -> Vec<&str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_finds_what_it_may_read_and_nothing_else() {
     let world = SimulatedHub::new().await;
-    let parent = world.create("parent", json!({"can_spawn": true})).await;
+    let parent = world.create("parent", json!({})).await;
     let child = world.create("child", json!({"parent": parent})).await;
     let other = world.create("other", json!({})).await;
     for session in [&parent, &child, &other] {

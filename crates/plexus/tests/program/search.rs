@@ -24,7 +24,7 @@ fn words_are_found_with_their_session_and_narrowed() {
     assert!(noted.contains("a quote has no end"), "{noted}");
     assert!(place.works(&["search", "needle", "--until", "1d"]).contains("nothing was found"));
     assert!(place.works(&["search", "needle", "--since", "1h"]).contains("first"));
-    assert!(place.fails(&["search", "->"]).contains("no letter and no digit"));
+    assert!(place.fails(&["search", "--", "->"]).contains("no letter and no digit"));
     assert!(place.fails(&["search", "x", "--since", "yesterday"]).contains("2026-11-17"));
     assert!(place.fails(&["search", "x", "-s", "nobody"]).contains("nobody"));
 }

@@ -384,6 +384,21 @@ class ChangedSession(TypedDict):
     """How many events that has."""
 
 
+class ChangesFound(TypedDict):
+    """A result of `changes`."""
+    type: Literal['ok']
+    changes: list[PreviewedChange]
+    """The changes, sorted by path."""
+    cut: bool
+    """Whether there are more than are listed."""
+    note: NotRequired[str | None]
+    """What the answer does not tell, and why."""
+    since: Millis
+    """When the session began."""
+    source: ChangesSource
+    """Where the answer comes from."""
+
+
 class ChatCancelled(TypedDict):
     """A result of `cancel`."""
     type: Literal['cancelled']
@@ -1301,6 +1316,8 @@ class KnownThingSession(TypedDict):
     """The session that created it."""
     parked: NotRequired[bool]
     """True while its agent has no process, which a decision starts again. Absent otherwise."""
+    refused: NotRequired[Refused | None]
+    """How many permission requests of the newest chat were not allowed. Absent when none was."""
     reserved: NotRequired[Reserved | None]
     """What running chats have set aside, when a budget limits them."""
     spent: Spent
@@ -2070,6 +2087,14 @@ class QuestionPart(TypedDict):
     """What is asked."""
 
 
+class Refused(TypedDict):
+    """How many permission requests of a chat were not allowed."""
+    denied: int
+    """Somebody or a rule denied them."""
+    expired: int
+    """Their deadline passed."""
+
+
 class RefusedAttempt(TypedDict):
     """An attempt that was refused."""
     caller: NotRequired[Caller | None]
@@ -2100,6 +2125,16 @@ class Remember(TypedDict):
     """Which sessions it holds for."""
     uses: NotRequired[int | None]
     """How many decisions it may make."""
+
+
+class RenameParams(TypedDict):
+    """Parameters of `rename`."""
+    name: NotRequired[str | None]
+    """Its exact name."""
+    new_name: str
+    """The name it gets."""
+    session_id: NotRequired[SessionId | None]
+    """The session's id."""
 
 
 class RenderParams(TypedDict):
@@ -2412,6 +2447,73 @@ class SchemaParams(TypedDict):
     """One method's full name; without it, all."""
 
 
+class SearchFound(TypedDict):
+    """A result of `search`."""
+    type: Literal['ok']
+    behind: int
+    """How many commits of the store are not indexed yet; their events are not found."""
+    cursor: NotRequired[str | None]
+    """Hand it back to go on; missing when nothing is left."""
+    hits: list[SearchHit]
+    """The hits, newest first. There may be more although these are few or none: `cursor` says
+    so."""
+    notes: list[str]
+    """What was not understood in the query, or taken otherwise than it looks."""
+
+
+class SearchHit(TypedDict):
+    """One thing that was found."""
+    at: Millis
+    """When it happened."""
+    chat: int
+    """The chat."""
+    event_id: EventId
+    """The event."""
+    excerpt: list[SearchPiece]
+    """A part of its text, around the first place that fits."""
+    kind: SearchKind
+    """What it is."""
+    seq: int
+    """The event in the chat; 0 stands for the prompt."""
+    session_id: SessionId
+    """The session."""
+    session_name: str
+    """Its name."""
+    tool: NotRequired[str | None]
+    """The tool of a call or a result, where it is known."""
+
+
+class SearchParams(TypedDict):
+    """Parameters of `search`. Every condition that is given must hold."""
+    cursor: NotRequired[str | None]
+    """The position that the last page gave."""
+    kind: NotRequired[SearchKind | None]
+    """This kind alone."""
+    limit: NotRequired[int | None]
+    """How many hits (20, at most 100)."""
+    name: NotRequired[str | None]
+    """In this session alone, by its exact name."""
+    query: NotRequired[str | None]
+    """Words that must all occur, in any order; `"quoted words"` stand together, and `word*` is the
+    beginning of a word. Nothing or an empty text finds everything."""
+    session_id: NotRequired[SessionId | None]
+    """In this session alone, by its id."""
+    since: NotRequired[Millis | None]
+    """Nothing before this moment, in milliseconds since 1970."""
+    tool: NotRequired[str | None]
+    """Calls and results of this tool alone; its exact name."""
+    until: NotRequired[Millis | None]
+    """Nothing at or after this moment, in milliseconds since 1970."""
+
+
+class SearchPiece(TypedDict):
+    """A piece of an excerpt."""
+    hit: NotRequired[bool]
+    """Whether it is what was looked for."""
+    text: str
+    """The text, as somebody else wrote it."""
+
+
 class SendParams(TypedDict):
     """Parameters of `send`."""
     name: NotRequired[str | None]
@@ -2486,6 +2588,8 @@ class Session(TypedDict):
     """The session that created it."""
     parked: NotRequired[bool]
     """True while its agent has no process, which a decision starts again. Absent otherwise."""
+    refused: NotRequired[Refused | None]
+    """How many permission requests of the newest chat were not allowed. Absent when none was."""
     reserved: NotRequired[Reserved | None]
     """What running chats have set aside, when a budget limits them."""
     spent: Spent
@@ -2545,6 +2649,15 @@ class SessionRef(TypedDict):
     """Its exact name."""
     session_id: NotRequired[SessionId | None]
     """Its id."""
+
+
+class SessionRenamed(TypedDict):
+    """A result of `rename`."""
+    type: Literal['renamed']
+    id: SessionId
+    """The session."""
+    name: str
+    """Its name from now on."""
 
 
 class SignInCode(TypedDict):
@@ -2916,6 +3029,10 @@ Caller: TypeAlias = Literal['operator'] | CallerSession | CallerChild
 """The identity behind one call."""
 
 
+ChangesSource: TypeAlias = Literal['git'] | Literal['edits']
+"""Where an answer about changes comes from."""
+
+
 ChannelChoice: TypeAlias = Literal['auto'] | Literal['control'] | Literal['mcp']
 """Which way permission requests travel."""
 
@@ -2987,6 +3104,10 @@ ErrorKind: TypeAlias = (
     | Literal['internal']
 )
 """What a caller can do about a failure."""
+
+
+EventId: TypeAlias = str
+"""One event of a chat. Readers count events by `seq`; this id is what its handle names."""
 
 
 FileChange: TypeAlias = (
@@ -3136,6 +3257,19 @@ RuleId: TypeAlias = str
 
 RuleScope: TypeAlias = RuleScopeSession | RuleScopeSubtree | Literal['all']
 """Which sessions a rule holds for."""
+
+
+SearchKind: TypeAlias = (
+    Literal['prompt']
+    | Literal['said']
+    | Literal['thought']
+    | Literal['call']
+    | Literal['result']
+    | Literal['decision']
+    | Literal['notice']
+    | Literal['steered']
+)
+"""What a hit is."""
 
 
 Seconds: TypeAlias = int

@@ -17,16 +17,19 @@ use crate::tables::sql::{Row, Sql, params};
 
 /// How many events one step indexes, unless one commit alone has more. A step holds the writer of
 /// SQLite for milliseconds.
-const STEP_EVENTS: u64 = 400;
+const STEP_EVENTS: u64 = 200;
 
 /// How many commits one step takes.
-const STEP_COMMITS: usize = 400;
+const STEP_COMMITS: usize = 200;
 
 /// Bodies above this size are read one by one, so that a step holds few of them at a time.
 const LARGE_BODY: usize = 64 * 1024;
 
-/// How far back the call of a result is looked for.
+/// How many calls back the call of a result is looked for.
 const CALLS_BACK: usize = 64;
+
+/// How many events back it is looked for.
+const EVENTS_BACK: i64 = 4_096;
 
 /// An entry to add.
 #[derive(Clone, Debug)]
@@ -183,11 +186,12 @@ async fn name_tools(conn: &impl Sql, found: &mut [Found]) -> Result<(), StoreErr
             (Some(tool), _) => drop(named.insert(key, tool.clone())),
             (None, Some(name)) => *tool = Some(name.clone()),
             (None, None) => {
+                let from = EventKey(it.event.0 - EVENTS_BACK).max(EventKey::new(chat, 0));
                 let calls = conn
                     .all(
                         "SELECT body FROM chat_events
                          WHERE id >= ?1 AND id < ?2 AND type = 'tool_use' ORDER BY id DESC LIMIT ?3",
-                        params![EventKey::new(chat, 0), it.event, CALLS_BACK],
+                        params![from, it.event, CALLS_BACK],
                         |row| row.get::<JsonText>(0),
                     )
                     .await?;
