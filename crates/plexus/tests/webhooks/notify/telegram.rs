@@ -5,7 +5,7 @@ use testkit::receivers::Telegram;
 
 use super::{TOKEN, assert_waiting, decision, doctor, entry, plexus, stage, wait_for_log};
 
-const CHAT: i64 = -100_77;
+const CHAT: i64 = -10_077;
 const ME: i64 = 4_242;
 
 fn to(telegram: &Telegram, token: &str) -> String {

@@ -44,6 +44,9 @@ const KEPT_FOR: Duration = Duration::from_secs(24 * 3_600);
 /// Messages of which we remember who has them, while others are retried.
 const REMEMBERED: usize = 64;
 
+/// Messages, oldest first, each with the endpoints that have it.
+type Taken = VecDeque<(String, BTreeSet<String>)>;
+
 /// Every browser that has subscribed.
 #[derive(Clone, Debug)]
 pub(crate) struct Webpush {
@@ -52,7 +55,7 @@ pub(crate) struct Webpush {
     services: Vec<HostPattern>,
     tls: Arc<ClientConfig>,
     /// Which subscriptions have which message: a retry is for the others.
-    taken: Arc<Mutex<VecDeque<(String, BTreeSet<String>)>>>,
+    taken: Arc<Mutex<Taken>>,
 }
 
 impl Webpush {
