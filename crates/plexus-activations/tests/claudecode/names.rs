@@ -34,11 +34,11 @@ async fn a_session_renames_what_is_below_it_and_nothing_else() {
     let stranger = world.create("stranger", json!({})).await;
     let caller = Caller::Session(parent.parse::<SessionId>().unwrap());
     let name = json!({"name": "child", "working_dir": world.work()});
-    let child = world.call_as(caller.clone(), "agents.create", name).await.unwrap();
+    let child = world.call_as(caller, "agents.create", name).await.unwrap();
     let to = |id: &serde_json::Value| json!({"session_id": id, "new_name": "new"});
-    world.call_as(caller.clone(), "agents.rename", to(&child["id"])).await.unwrap();
+    world.call_as(caller, "agents.rename", to(&child["id"])).await.unwrap();
     for id in [json!(parent), json!(stranger)] {
-        let refused = world.call_as(caller.clone(), "agents.rename", to(&id)).await;
+        let refused = world.call_as(caller, "agents.rename", to(&id)).await;
         assert!(refused.is_err(), "{id} was renamed by {parent}");
     }
 }
