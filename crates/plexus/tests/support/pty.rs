@@ -1,4 +1,5 @@
 //! A program in a pseudo-terminal, as a person sees it: keys in, text out.
+#![allow(clippy::expect_used, reason = "in a test, a panic is the answer")]
 
 use std::io::{Read, Write};
 use std::path::Path;
