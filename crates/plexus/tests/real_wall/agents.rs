@@ -160,13 +160,24 @@ pub(crate) async fn codex_works_and_reads_no_token(cli: PathBuf, tier: &str) -> 
     put_projects(&sandbox.home(), &sandbox.work())?;
     let steps = [
         Step::add_file("patched", "by a patch"),
-        Step::shell("bash projects.sh 2>&1"),
+        Step::shell("bash projects.sh > projects.out 2>&1; echo over >> projects.out"),
         Step::shell(&fetch(port)),
         Step::shell(&fetch(port)),
         Step::text("Done."),
     ];
     let is_ours = |open: &Value| open["input"]["host"] == "localhost";
-    let answer = |open: &Value| if is_ours(open) { remembered(open, port) } else { allowed(open) };
+    // Codex goes on after ten seconds, and ends with its turn what still runs then. So the next
+    // command is not allowed before the projects are over.
+    let projects = sandbox.work().join("projects.out");
+    let said = || std::fs::read_to_string(&projects).unwrap_or_default();
+    let is_next = |open: &Value| open["input"]["command"] == fetch(port);
+    let answer = |open: &Value| {
+        if is_next(open) {
+            let is_over = || said().ends_with("over\n").then_some(());
+            testkit::wait::eventually("the end of the projects", PATIENCE, is_over);
+        }
+        if is_ours(open) { remembered(open, port) } else { allowed(open) }
+    };
     let asked = site.chat_in(&site.session, &responses_api::prompt(&steps), answer).await?;
     ensure!(asked.iter().filter(|open| is_ours(open)).count() == 1, "{asked:#?}");
     let named = asked_by(&fetch(port));
@@ -175,7 +186,7 @@ pub(crate) async fn codex_works_and_reads_no_token(cli: PathBuf, tier: &str) -> 
     ensure!(told.contains("echo made > made"), "{told}");
     let patched = std::fs::read_to_string(sandbox.work().join("patched")).unwrap_or_default();
     ensure!(patched == "by a patch\n", "{patched:?}: {told}");
-    check_projects(&told)?;
+    check_projects(&said())?;
     ensure!(told.matches("hello!").count() == 2, "{told}");
     Ok(())
 }
