@@ -11,7 +11,6 @@ pub mod edits;
 mod git;
 mod repository;
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;
 
 use std::collections::BTreeSet;

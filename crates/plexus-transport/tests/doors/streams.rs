@@ -207,7 +207,7 @@ async fn a_revoked_token_ends_what_it_opened() {
 
 #[tokio::test]
 async fn a_revocation_of_this_server_cuts_everything_at_once() {
-    let desk = Arc::<Desk>::default();
+    let desk = Arc::<HubState>::default();
     // Nothing but the revocation itself can end what is open.
     let limits = plexus_transport::Limits {
         token_check: std::time::Duration::from_secs(3_600),

@@ -126,9 +126,8 @@ pub(crate) async fn another_server_wakes_no_agent_whose_directory_is_not_the_sam
 }
 
 #[cfg(feature = "faults")]
-#[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_a_server_was_waking_when_it_died_is_woken_by_another() {
-    let Some(postgres) = postgres::shared() else { return };
+pub(crate) async fn an_agent_that_a_server_was_waking_when_it_died_is_woken_by_another() {
+    let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
     let faults = tempfile::tempdir().unwrap();
     let dir = faults.path().display().to_string();
