@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
-use plexus_core::{Activation, ActivationInfo, Audience, Call, CallError, MethodTable};
+use plexus_core::{Activation, ActivationInfo, Audience, Call, CallError, Caller, MethodTable};
 use plexus_store::Store;
 use plexus_wire::method::notify as wire;
 use plexus_wire::{
@@ -87,7 +87,7 @@ impl NotifyMethods {
         Ok(PushKey { public_key: self.receivers.push.public_key().map_err(failed)? })
     }
 
-    fn subscribe(&self, params: PushSubscribeParams) -> Result<Done, CallError> {
+    fn subscribe(&self, caller: Caller, params: PushSubscribeParams) -> Result<Done, CallError> {
         let to = self.webpush()?;
         let invalid = |field, why: &str| {
             CallError::invalid(format_args!("subscribe: {why}")).with_field(field)
@@ -106,7 +106,11 @@ impl NotifyMethods {
         }
         let new = Subscription::read(&params.endpoint, &params.p256dh, &params.auth, name)
             .map_err(|(field, why)| invalid(field, why))?;
-        self.receivers.push.subscribe(new).map_err(failed)?;
+        let device = match caller {
+            Caller::Device(id) => Some(id),
+            Caller::Operator | Caller::Session(_) | Caller::Child(_) => None,
+        };
+        self.receivers.push.subscribe(new.of(device)).map_err(failed)?;
         Ok(Done {})
     }
 
@@ -167,9 +171,9 @@ impl Activation for NotifyMethods {
             .serves::<wire::PushSubscribe, _, _>(
                 "Adds a browser's push subscription, or renews the one with the same endpoint.",
                 |d| d.audience = Audience::Operator,
-                move |_: Call, params: PushSubscribeParams| {
+                move |call: Call, params: PushSubscribeParams| {
                     let this = Arc::clone(&adding);
-                    async move { this.subscribe(params) }
+                    async move { this.subscribe(call.caller, params) }
                 },
             )
             .serves::<wire::PushUnsubscribe, _, _>(

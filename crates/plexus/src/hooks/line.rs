@@ -130,6 +130,11 @@ impl Line {
             entries.iter().filter_map(|entry| engine.hook_message(entry, public_url)).collect();
         let frame =
             Frame { detail: self.receiver.detail, room: self.receiver.to.room(), public_url };
+        if let To::Webpush(_) = self.receiver.to
+            && let Err(problem) = self.forget_revoked().await
+        {
+            return Attempt::Unreachable(problem);
+        }
         match Message::about(events, frame) {
             Some(message) => {
                 let (to, within) = (&self.receiver.to, self.receiver.timeout);
@@ -137,6 +142,14 @@ impl Line {
             }
             None => Attempt::Refused("another version wrote it, and it cannot be read".into()),
         }
+    }
+
+    /// Ends push subscriptions of phones that were revoked. While that cannot be known, nothing is
+    /// sent to a browser.
+    async fn forget_revoked(&self) -> Result<(), String> {
+        let devices = self.store.devices().await.map_err(|error| error.to_string())?;
+        let standing = devices.into_iter().map(|device| device.id).collect();
+        self.receivers.push.keep_devices(&standing).map_err(|error| error.to_string())
     }
 
     /// Says whether a message is to be sent now. One about a request that waits no longer is

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::case_server::{CaseServer, PATIENCE};
-use crate::case_server::{CaseServer, PATIENCE, channel_name};
 use crate::oracle;
 use crate::points::{Agent, Case, Victim};
 

@@ -116,7 +116,7 @@ fn the_whole_queue_is_reviewed_by_keyboard() {
 
 #[test]
 fn a_review_is_left_with_what_waits_still_waiting() {
-    let place = Place::new();
+    let place = Installation::new();
     place.works(&["run", "--detach", "hello"]);
     place.pending();
     for (keys, code) in [("d\n", 0), ("\u{1a}", 0), ("\u{4}", 0), ("\u{3}", 130)] {

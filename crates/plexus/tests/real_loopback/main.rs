@@ -66,10 +66,6 @@ fn main() -> std::process::ExitCode {
             "a_call_of_the_evening_is_answered_from_the_page_in_the_morning",
             parked::a_call_of_the_evening_is_answered_from_the_page_in_the_morning,
         )
-        .case(
-            "a_second_server_wakes_what_the_first_parked",
-            parked::a_second_server_wakes_what_the_first_parked,
-        )
         .slow_case(
             "twenty_parked_agents_hold_no_memory",
             parked::twenty_parked_agents_hold_no_memory,
@@ -99,6 +95,14 @@ fn main() -> std::process::ExitCode {
         .slow_case(
             "mcp::a_minute_without_a_server_is_a_failed_call_and_a_cancelled_request",
             patience::a_minute_without_a_server_is_a_failed_call_and_a_cancelled_request,
+        )
+        .unless(
+            (!testkit::postgres::is_installed()).then(|| "PostgreSQL is not installed".to_owned()),
+            testkit::postgres::REQUIRED,
+        )
+        .case(
+            "a_second_server_wakes_what_the_first_parked",
+            parked::a_second_server_wakes_what_the_first_parked,
         )
         .run()
 }

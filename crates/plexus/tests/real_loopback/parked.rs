@@ -164,7 +164,7 @@ pub(crate) async fn a_call_of_the_evening_is_answered_from_the_page_in_the_morni
 /// A server parks an agent and goes away; another one on the same database, with another home,
 /// wakes it from the transcript in the store.
 pub(crate) async fn a_second_server_wakes_what_the_first_parked(cli: PathBuf) -> Result<()> {
-    let Some(postgres) = testkit::postgres::shared() else { return Ok(()) };
+    let postgres = testkit::postgres::shared();
     let database = ("DATABASE_URL".to_owned(), postgres.fresh_database()?);
     let settings = |name: &str| set(&["park_after_secs=1", "node.lease_secs=12", name]);
     let env = vec![database.clone()];

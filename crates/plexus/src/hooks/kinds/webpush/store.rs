@@ -2,6 +2,7 @@
 //! data directory that only its owner can read (0600). A subscription's address is a secret: who
 //! has it can send to the browser, and with the keys beside it also what the browser believes.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use plexus_core::DeviceId;
 use plexus_store::UnixMillis;
 use ring::signature::EcdsaKeyPair;
 use serde::{Deserialize, Serialize};
@@ -36,6 +38,9 @@ pub(crate) struct Subscription {
     pub(super) auth: Vec<u8>,
     /// What people call it.
     pub(crate) name: String,
+    /// The device whose token subscribed; none for a browser of the operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    device: Option<DeviceId>,
 }
 
 impl fmt::Debug for Subscription {
@@ -48,7 +53,12 @@ impl fmt::Debug for Subscription {
 impl Subscription {
     /// A subscription with keys that were checked.
     pub(super) fn new(endpoint: String, p256dh: Vec<u8>, auth: Vec<u8>, name: String) -> Self {
-        Self { endpoint, p256dh, auth, name }
+        Self { endpoint, p256dh, auth, name, device: None }
+    }
+
+    /// The same for a browser that came with the token of a device: it ends with the device.
+    pub(crate) fn of(self, device: Option<DeviceId>) -> Self {
+        Self { device, ..self }
     }
 
     /// Reads what a browser says of its subscription.
@@ -150,6 +160,18 @@ impl PushBox {
         })
     }
 
+    /// Ends the subscriptions of devices other than these: a revoked phone is told nothing more.
+    pub(crate) fn keep_devices(&self, standing: &HashSet<DeviceId>) -> Result<(), PushError> {
+        let stands = |known: &Subscription| known.device.is_none_or(|id| standing.contains(&id));
+        if self.subscriptions()?.iter().all(stands) {
+            return Ok(());
+        }
+        self.change(|subscriptions| {
+            subscriptions.retain(stands);
+            Ok(())
+        })
+    }
+
     fn change(
         &self,
         change: impl FnOnce(&mut Vec<Subscription>) -> Result<(), PushError>,
@@ -242,6 +264,22 @@ mod tests {
             again.subscribe(new(&format!("https://b/{n}"))).unwrap();
         }
         assert!(matches!(again.subscribe(new("https://c/")), Err(PushError::Full)));
+    }
+
+    #[test]
+    fn a_subscription_ends_with_its_device() {
+        let folder = tempfile::tempdir().unwrap();
+        let push = PushBox::new(folder.path());
+        let [stays, revoked] = std::array::from_fn(|_| DeviceId::generate());
+        for (endpoint, device) in [("a", None), ("b", Some(stays)), ("c", Some(revoked))] {
+            let new = Subscription::new(endpoint.to_owned(), vec![1], vec![2], "phone".into());
+            push.subscribe(new.of(device)).unwrap();
+        }
+        push.keep_devices(&[stays].into()).unwrap();
+        for push in [push, PushBox::new(folder.path())] {
+            let left = push.subscriptions().unwrap();
+            assert_eq!(left.iter().map(|it| it.endpoint.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        }
     }
 
     #[test]
