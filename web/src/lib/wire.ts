@@ -81,9 +81,9 @@ export type AnsweredOutside = {
   approved: boolean;
   /** The digest of the input that was decided about. */
   input_digest: string;
-  /** Who was told, and answered. */
+  /** Who was told, and answered: the name of the receiver or of the device. */
   receiver: string;
-  /** What the receiver is: `webhook`, `ntfy`, `slack`, `telegram` or `command`. */
+  /** What answered: `device`, or the kind of receiver: `webhook`, `ntfy`, `slack`, `telegram` or `command`. */
   via: string;
 };
 
@@ -189,7 +189,7 @@ export type AskedApproval = {
 export type AsksFor = "configured" | "changes" | "everything";
 
 /** What an audit line says, by its kind. */
-export type AuditBody = RefusedAttempt | Breach | BudgetUsed | AnsweredOutside | GivenUp | JsonObject;
+export type AuditBody = RefusedAttempt | Breach | BudgetUsed | AnsweredOutside | GivenUp | DeviceChanged | JsonObject;
 
 /** One line of the audit. */
 export type AuditLine = {
@@ -348,7 +348,7 @@ export type CallError = {
 };
 
 /** The identity behind one call. */
-export type Caller = "operator" | { session: SessionId } | { child: SessionId };
+export type Caller = "operator" | { session: SessionId } | { child: SessionId } | { device: DeviceId };
 
 /** Parameters of `cancel`. */
 export type CancelParams = {
@@ -529,13 +529,13 @@ export type ChatEvent =
     type: "passthrough";
     /** The whole line. */
     data: JsonObject;
-    /** Its type, with its subtype behind a slash. */
+    /** Its type, with its subtype after a slash. */
     event_type: string;
   }
   /** The chat has ended well. */
   | {
     type: "complete";
-    /** The CLI's own id of the last thing it said: where a fork behind this chat goes on. */
+    /** The CLI's own id of the last thing it said: where a fork after this chat goes on. */
     claude_message_id?: string | null;
     /** The CLI's own id of the conversation. */
     claude_session_id: string | null;
@@ -767,6 +767,8 @@ export type DecidedApproval = {
   decided_by?: DecidedBy | null;
   /** When the answer reached the child. */
   delivered_at?: Seconds | null;
+  /** The name of the device that decided; only in `history`. */
+  device?: string | null;
   /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
   handle?: Handle | null;
   /** The tool's input, as it was asked for. */
@@ -790,7 +792,7 @@ export type DecidedApproval = {
 };
 
 /** Who decided. */
-export type DecidedBy = "operator" | { session: SessionId } | { rule: RuleId } | "deadline" | "agent_ended" | "webhook";
+export type DecidedBy = "operator" | { session: SessionId } | { rule: RuleId } | "deadline" | "agent_ended" | "webhook" | { device: DeviceId };
 
 /** A result of `history`. */
 export type DecisionList = {
@@ -814,6 +816,24 @@ export type Delta =
 
 /** How the reason of a denial reaches an agent. */
 export type DenyReason = "none" | "in_answer" | "as_next_message";
+
+/** A device of the operator came or went. */
+export type DeviceChanged = {
+  /** What it is called. */
+  device: string;
+  /** The device. */
+  device_id: DeviceId;
+};
+
+/** One device that decides for the operator, such as a phone. */
+export type DeviceId = string;
+
+/** A result of `devices`. */
+export type DeviceList = {
+  type: "ok";
+  /** The devices, oldest first. */
+  devices: PairedDevice[];
+};
 
 /** A result that says only that it is done. */
 export type Done = { type: "ok" };
@@ -911,7 +931,7 @@ export type FilesRead = {
 export type FollowParams = {
   /** Go on where this named reader stands. */
   consumer?: string | null;
-  /** Go on behind this position. */
+  /** Go on after this position. */
   cursor?: string | null;
   /** Also live pieces of text, which are never stored. */
   deltas?: boolean | null;
@@ -942,7 +962,7 @@ export type FollowedEvent = {
 
 /** Parameters of `fork`. */
 export type ForkParams = {
-  /** The node to start behind: that of a `complete` event of the session, or the root of the tree for a new conversation; the head without it. */
+  /** The node to start after: that of a `complete` event of the session, or the root of the tree for a new conversation; the head without it. */
   at?: NodeId | null;
   /** Its exact name. */
   name?: string | null;
@@ -1409,6 +1429,39 @@ export type NotifyTestParams = {
 /** Who is asked. Only they and those above them may decide; `loopback` checks that, not the store. */
 export type Owner = "operator" | { session: SessionId };
 
+/** Parameters of `pair`. */
+export type PairParams = {
+  /** What to call the device (phone, or phone-2 and so on where that is taken). */
+  name?: string | null;
+};
+
+/** A device that may read and decide. */
+export type PairedDevice = {
+  /** Its id, by which decisions name it. */
+  id: DeviceId;
+  /** What it is called. */
+  name: string;
+  /** When it was paired. */
+  paired_at: Millis;
+};
+
+/** A result of `pair`: what a device needs to get its token. */
+export type Pairing = {
+  type: "ok";
+  /** Works once, until `expires_at`. `POST /auth/exchange` takes it. */
+  code: string;
+  /** When the code ends. */
+  expires_at: Millis;
+  /** The SHA-256 of the certificate that the server shows there, if it shows one itself. */
+  fingerprint?: string | null;
+  /** The link to open on the device: it holds the code. */
+  link: string;
+  /** What the device will be called. */
+  name: string;
+  /** Whether other machines reach the link's address, as far as the server knows. */
+  reachable: boolean;
+};
+
 /** A parent outside that has an identity. */
 export type Parent = {
   /** When it was made. */
@@ -1542,7 +1595,7 @@ export type PollParams = {
   chat?: number | null;
   /** Read as this named reader, whose position is kept. It moves when you hand back the cursor you got. */
   consumer?: string | null;
-  /** Read behind this position. */
+  /** Read after this position. */
   cursor?: string | null;
   /** Read from this event on, and move nobody's position. */
   from_seq?: number | null;
@@ -1563,7 +1616,7 @@ export type Polled = {
   type: "ok";
   /** The chat of the last event, or the one that the reader goes on in. A page from a cursor may span chats: each event says its own. */
   chat: number | null;
-  /** The position behind the last event; hand it back to go on there. */
+  /** The position after the last event; hand it back to go on there. */
   cursor: string | null;
   /** The events. */
   events: PolledEvent[];
@@ -1791,7 +1844,7 @@ export type QuestionPart = {
   id: string;
   /** Whether several may be chosen. */
   multiple?: boolean;
-  /** What may be chosen; none: it is answered in words. */
+  /** The options to choose from; without any, it is answered in words. */
   options?: QuestionChoice[];
   /** Whether the answer is a secret, which a screen does not show while it is typed. */
   secret?: boolean;
@@ -1811,6 +1864,8 @@ export type Refused = {
 export type RefusedAttempt = {
   /** Who tried; unknown without a valid token. */
   caller?: Caller | null;
+  /** The name of the device that tried, if one did. */
+  device?: string | null;
   /** The address, where it is no method. */
   door?: string | null;
   /** Why, as the caller was told. */
@@ -2292,7 +2347,7 @@ export type Session = {
   created_at: Millis;
   /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
   handle?: Handle | null;
-  /** The node its next chat starts behind. */
+  /** The node after which its next chat starts. */
   head: Position;
   /** Its id. */
   id: SessionId;
@@ -2329,7 +2384,7 @@ export type Session = {
 /** A result of `create`. */
 export type SessionCreated = {
   type: "created";
-  /** Its tree and the node its first chat starts behind. */
+  /** Its tree and the node after which its first chat starts. */
   head: Position;
   /** The new session. */
   id: SessionId;
@@ -2645,6 +2700,19 @@ export type TreeRendered = {
   text: string;
 };
 
+/** Parameters of `unpair`. */
+export type UnpairParams = {
+  /** The name of the device whose token ends. */
+  name: string;
+};
+
+/** A result of `unpair`. */
+export type Unpaired = {
+  type: "ok";
+  /** The device. What it decided stays, under its name. */
+  id: DeviceId;
+};
+
 /** What a chat used. */
 export type Usage = {
   /** What it cost, in US dollars. */
@@ -2702,9 +2770,9 @@ export type WakeOn = "change" | "asks_or_ends";
 
 /** The wall around the children of a session. */
 export type Wall = {
-  /** What it holds, in words; only in `get`. */
+  /** What it prevents, in words; only in `get`. */
   enforced?: string[];
-  /** What it does not hold, in words; only in `get`. */
+  /** What it does not prevent, in words; only in `get`. */
   gaps?: string[];
   /** Where the key of the model is; only in `get`. */
   key?: string | null;
@@ -2783,9 +2851,12 @@ export type Methods = {
   "cone.poll": { params: PollParams; result: Polled };
   "health.state": { params: NoParams; result: HealthState };
   "identity.code": { params: NoParams; result: SignInCode };
+  "identity.devices": { params: NoParams; result: DeviceList };
+  "identity.pair": { params: PairParams; result: Pairing };
   "identity.parent": { params: ParentParams; result: ParentIdentity };
   "identity.parents": { params: ParentsParams; result: ParentList };
   "identity.revoke": { params: RevokeParams; result: Revoked };
+  "identity.unpair": { params: UnpairParams; result: Unpaired };
   "loopback.audit": { params: ApprovalPageParams; result: AuditList };
   "loopback.configure": { params: ConfigureParams; result: Configured };
   "loopback.files": { params: FilesParams; result: FilesRead };

@@ -86,9 +86,10 @@ class AnsweredOutside(TypedDict):
     input_digest: str
     """The digest of the input that was decided about."""
     receiver: str
-    """Who was told, and answered."""
+    """Who was told, and answered: the name of the receiver or of the device."""
     via: str
-    """What the receiver is: `webhook`, `ntfy`, `slack`, `telegram` or `command`."""
+    """What answered: `device`, or the kind of receiver: `webhook`, `ntfy`, `slack`, `telegram` or
+    `command`."""
 
 
 class Approval(TypedDict):
@@ -352,6 +353,11 @@ class CallerChild(TypedDict):
     child: SessionId
 
 
+class CallerDevice(TypedDict):
+    """A device of the operator, such as a phone: may read and decide, and nothing else."""
+    device: DeviceId
+
+
 class CancelParams(TypedDict):
     """Parameters of `cancel`."""
     name: NotRequired[str | None]
@@ -537,14 +543,14 @@ class ChatEventPassthrough(TypedDict):
     data: dict[str, Any]
     """The whole line."""
     event_type: str
-    """Its type, with its subtype behind a slash."""
+    """Its type, with its subtype after a slash."""
 
 
 class ChatEventComplete(TypedDict):
     """The chat has ended well."""
     type: Literal['complete']
     claude_message_id: NotRequired[str | None]
-    """The CLI's own id of the last thing it said: where a fork behind this chat goes on."""
+    """The CLI's own id of the last thing it said: where a fork after this chat goes on."""
     claude_session_id: str | None
     """The CLI's own id of the conversation."""
     new_head: Position
@@ -778,6 +784,8 @@ class DecidedApproval(TypedDict):
     """Who decided."""
     delivered_at: NotRequired[Seconds | None]
     """When the answer reached the child."""
+    device: NotRequired[str | None]
+    """The name of the device that decided; only in `history`."""
     handle: NotRequired[Handle | None]
     """Its handle, which `plexus.resolve_handle` takes. Always there from this version on."""
     input: dict[str, Any]
@@ -810,6 +818,11 @@ class DecidedByRule(TypedDict):
     rule: RuleId
 
 
+class DecidedByDevice(TypedDict):
+    """A device of the operator."""
+    device: DeviceId
+
+
 class DecisionList(TypedDict):
     """A result of `history`."""
     type: Literal['ok']
@@ -829,6 +842,21 @@ class DeltaDelta(TypedDict):
     type: Literal['delta']
     text: str
     """The text."""
+
+
+class DeviceChanged(TypedDict):
+    """A device of the operator came or went."""
+    device: str
+    """What it is called."""
+    device_id: DeviceId
+    """The device."""
+
+
+class DeviceList(TypedDict):
+    """A result of `devices`."""
+    type: Literal['ok']
+    devices: list[PairedDevice]
+    """The devices, oldest first."""
 
 
 class Done(TypedDict):
@@ -946,7 +974,7 @@ class FollowParams(TypedDict):
     consumer: NotRequired[str | None]
     """Go on where this named reader stands."""
     cursor: NotRequired[str | None]
-    """Go on behind this position."""
+    """Go on after this position."""
     deltas: NotRequired[bool | None]
     """Also live pieces of text, which are never stored."""
     session_id: NotRequired[SessionId | None]
@@ -974,7 +1002,7 @@ class FollowedEvent(TypedDict):
 class ForkParams(TypedDict):
     """Parameters of `fork`."""
     at: NotRequired[NodeId | None]
-    """The node to start behind: that of a `complete` event of the session, or the root of the tree
+    """The node to start after: that of a `complete` event of the session, or the root of the tree
     for a new conversation; the head without it."""
     name: NotRequired[str | None]
     """Its exact name."""
@@ -1244,6 +1272,8 @@ class KnownThingApproval(TypedDict):
     """Who decided."""
     delivered_at: NotRequired[Seconds | None]
     """When the answer reached the child."""
+    device: NotRequired[str | None]
+    """The name of the device that decided; only in `history`."""
     handle: NotRequired[Handle | None]
     """Its handle, which `plexus.resolve_handle` takes. Always there from this version on."""
     input: dict[str, Any]
@@ -1297,7 +1327,7 @@ class KnownThingSession(TypedDict):
     handle: NotRequired[Handle | None]
     """Its handle, which `plexus.resolve_handle` takes. Always there from this version on."""
     head: Position
-    """The node its next chat starts behind."""
+    """The node after which its next chat starts."""
     id: SessionId
     """Its id."""
     loopback_enabled: bool
@@ -1697,6 +1727,39 @@ class OwnerSession(TypedDict):
     session: SessionId
 
 
+class PairParams(TypedDict):
+    """Parameters of `pair`."""
+    name: NotRequired[str | None]
+    """What to call the device (phone, or phone-2 and so on where that is taken)."""
+
+
+class PairedDevice(TypedDict):
+    """A device that may read and decide."""
+    id: DeviceId
+    """Its id, by which decisions name it."""
+    name: str
+    """What it is called."""
+    paired_at: Millis
+    """When it was paired."""
+
+
+class Pairing(TypedDict):
+    """A result of `pair`: what a device needs to get its token."""
+    type: Literal['ok']
+    code: str
+    """Works once, until `expires_at`. `POST /auth/exchange` takes it."""
+    expires_at: Millis
+    """When the code ends."""
+    fingerprint: NotRequired[str | None]
+    """The SHA-256 of the certificate that the server shows there, if it shows one itself."""
+    link: str
+    """The link to open on the device: it holds the code."""
+    name: str
+    """What the device will be called."""
+    reachable: bool
+    """Whether other machines reach the link's address, as far as the server knows."""
+
+
 class Parent(TypedDict):
     """A parent outside that has an identity."""
     created_at: Millis
@@ -1826,7 +1889,7 @@ class PollParams(TypedDict):
     """Read as this named reader, whose position is kept. It moves when you hand back the cursor you
     got."""
     cursor: NotRequired[str | None]
-    """Read behind this position."""
+    """Read after this position."""
     from_seq: NotRequired[int | None]
     """Read from this event on, and move nobody's position."""
     handles: NotRequired[bool | None]
@@ -1849,7 +1912,7 @@ class Polled(TypedDict):
     """The chat of the last event, or the one that the reader goes on in. A page from a cursor may
     span chats: each event says its own."""
     cursor: str | None
-    """The position behind the last event; hand it back to go on there."""
+    """The position after the last event; hand it back to go on there."""
     events: list[PolledEvent]
     """The events."""
     has_more: bool
@@ -2080,7 +2143,7 @@ class QuestionPart(TypedDict):
     multiple: NotRequired[bool]
     """Whether several may be chosen."""
     options: NotRequired[list[QuestionChoice]]
-    """What may be chosen; none: it is answered in words."""
+    """The options to choose from; without any, it is answered in words."""
     secret: NotRequired[bool]
     """Whether the answer is a secret, which a screen does not show while it is typed."""
     text: str
@@ -2099,6 +2162,8 @@ class RefusedAttempt(TypedDict):
     """An attempt that was refused."""
     caller: NotRequired[Caller | None]
     """Who tried; unknown without a valid token."""
+    device: NotRequired[str | None]
+    """The name of the device that tried, if one did."""
     door: NotRequired[str | None]
     """The address, where it is no method."""
     kind: ErrorKind
@@ -2569,7 +2634,7 @@ class Session(TypedDict):
     handle: NotRequired[Handle | None]
     """Its handle, which `plexus.resolve_handle` takes. Always there from this version on."""
     head: Position
-    """The node its next chat starts behind."""
+    """The node after which its next chat starts."""
     id: SessionId
     """Its id."""
     loopback_enabled: bool
@@ -2606,7 +2671,7 @@ class SessionCreated(TypedDict):
     """A result of `create`."""
     type: Literal['created']
     head: Position
-    """Its tree and the node its first chat starts behind."""
+    """Its tree and the node after which its first chat starts."""
     id: SessionId
     """The new session."""
 
@@ -2916,6 +2981,19 @@ class TreeRendered(TypedDict):
     """The tree as indented lines."""
 
 
+class UnpairParams(TypedDict):
+    """Parameters of `unpair`."""
+    name: str
+    """The name of the device whose token ends."""
+
+
+class Unpaired(TypedDict):
+    """A result of `unpair`."""
+    type: Literal['ok']
+    id: DeviceId
+    """The device. What it decided stays, under its name."""
+
+
 class Usage(TypedDict):
     """What a chat used."""
     cost_usd: float
@@ -2973,9 +3051,9 @@ class Waited(TypedDict):
 class Wall(TypedDict):
     """The wall around the children of a session."""
     enforced: NotRequired[list[str]]
-    """What it holds, in words; only in `get`."""
+    """What it prevents, in words; only in `get`."""
     gaps: NotRequired[list[str]]
-    """What it does not hold, in words; only in `get`."""
+    """What it does not prevent, in words; only in `get`."""
     key: NotRequired[str | None]
     """Where the key of the model is; only in `get`."""
     missing: NotRequired[str | None]
@@ -3016,6 +3094,7 @@ AuditBody: TypeAlias = (
     | BudgetUsed
     | AnsweredOutside
     | GivenUp
+    | DeviceChanged
     | dict[str, Any]
 )
 """What an audit line says, by its kind."""
@@ -3025,7 +3104,7 @@ Block: TypeAlias = BlockText | BlockThinking | BlockToolUse | BlockToolResult | 
 """One block of a message."""
 
 
-Caller: TypeAlias = Literal['operator'] | CallerSession | CallerChild
+Caller: TypeAlias = Literal['operator'] | CallerSession | CallerChild | CallerDevice
 """The identity behind one call."""
 
 
@@ -3080,6 +3159,7 @@ DecidedBy: TypeAlias = (
     | Literal['deadline']
     | Literal['agent_ended']
     | Literal['webhook']
+    | DecidedByDevice
 )
 """Who decided."""
 
@@ -3090,6 +3170,10 @@ Delta: TypeAlias = DeltaDeltaStart | DeltaDelta
 
 DenyReason: TypeAlias = Literal['none'] | Literal['in_answer'] | Literal['as_next_message']
 """How the reason of a denial reaches an agent."""
+
+
+DeviceId: TypeAlias = str
+"""One device that decides for the operator, such as a phone."""
 
 
 ErrorKind: TypeAlias = (
