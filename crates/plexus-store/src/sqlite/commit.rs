@@ -178,15 +178,12 @@ impl Committer {
         Ok(())
     }
 
-    /// Writes the two counters once for the whole group.
+    /// Writes the two counters once for the whole group, in one statement.
     fn count(&self, group: &Applied) -> Result<(), StoreError> {
-        let commits = "UPDATE store_meta SET value = ?1 WHERE key = 'commits'";
-        ready(self.conn.run(commits, params![group.commits]))?;
-        if group.events > 0 {
-            let events = "UPDATE store_meta SET value = value + ?1 WHERE key = 'events'";
-            ready(self.conn.run(events, params![group.events]))?;
-        }
-        Ok(())
+        let counters = "UPDATE store_meta
+                        SET value = CASE key WHEN 'commits' THEN ?1 ELSE value + ?2 END
+                        WHERE key IN ('commits', 'events')";
+        ready(self.conn.run(counters, params![group.commits, group.events])).map(drop)
     }
 
     fn rollback(&self) -> Result<(), StoreError> {
