@@ -24,7 +24,7 @@ use crate::hooks::{HookAnswers, HookReceiver, Hooks};
 use crate::identity::Identity;
 use crate::indexing;
 use crate::node::{Heartbeat, Neighbours, Relay, Timing, Trust};
-use crate::parking::waker;
+use crate::parking::waker::{self, Whose};
 use crate::preview::Previews;
 use crate::reading::news::SessionNews;
 use crate::reading::scopes::Scopes;
@@ -197,8 +197,10 @@ impl Engine {
         if let Some(heartbeat) = &self.heartbeat {
             heartbeat.register().await?;
         }
+        self.supervisor.drop_needless_copies().await?;
         let picked_up = self.supervisor.reattach().await?;
-        self.supervisor.tidy_parked().await?;
+        // What was being woken and has no process is parked again.
+        self.supervisor.put_back_waking(Whose::Ours).await?;
         if let Some(heartbeat) = &self.heartbeat {
             heartbeat.sweep().await;
             self.tasks.spawn(Arc::clone(heartbeat).keep());

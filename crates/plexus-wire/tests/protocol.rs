@@ -24,6 +24,9 @@ use serde_json::{Map, Value, json};
 /// What takes the place of a text that was cut short: it is read as a text and as an id.
 const ANY_ID: &str = "01a1de6b-0000-7000-8000-000000000000";
 
+/// Methods of `agents` that the first stage did not have under its own name, `claudecode`.
+const ONLY_AGENTS: [&str; 3] = ["kinds", "search", "changes"];
+
 /// The parameters and the answer of each method, by its name.
 type Page = BTreeMap<String, [Value; 2]>;
 
@@ -51,7 +54,7 @@ fn page() -> Page {
         .collect();
     // The page shows the methods of sessions once, and they have two names.
     let second_name = |(method, values): (&String, &[Value; 2])| {
-        let name = method.strip_prefix("agents.").filter(|name| *name != "kinds")?;
+        let name = method.strip_prefix("agents.").filter(|name| !ONLY_AGENTS.contains(name))?;
         Some((format!("claudecode.{name}"), values.clone()))
     };
     let second_names: Vec<_> = page.iter().filter_map(second_name).collect();

@@ -22,7 +22,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// Whose agents are looked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Whose {
+pub(crate) enum Whose {
     /// This server's.
     Ours,
     /// Those of servers that were taken over.
@@ -117,7 +117,7 @@ pub(crate) fn void(record: &ApprovalRecord) -> Change {
 impl Supervisor {
     /// What was being woken and has no process is parked again: what this server left when it
     /// died, or what another one left that was taken over.
-    async fn put_back_waking(&self, whose: Whose) -> Result<(), StoreError> {
+    pub(crate) async fn put_back_waking(&self, whose: Whose) -> Result<(), StoreError> {
         let Some(lease) = self.store().lease().map(Some).or((whose == Whose::Ours).then_some(None))
         else {
             return Ok(());
@@ -152,10 +152,9 @@ impl Supervisor {
         Ok(())
     }
 
-    /// After a start: what was being woken and has no process is parked again, and copies of
-    /// transcripts that nobody needs go.
-    pub(crate) async fn tidy_parked(&self) -> Result<(), StoreError> {
-        self.put_back_waking(Whose::Ours).await?;
+    /// Before a start picks up any run: removes copies of transcripts that nobody needs. A run that
+    /// is being parked writes its copy anew, and would lose it to this later.
+    pub(crate) async fn drop_needless_copies(&self) -> Result<(), StoreError> {
         let filter = ApprovalFilter { stage: Stage::Parked, ..ApprovalFilter::default() };
         let mut needed = HashSet::new();
         let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));

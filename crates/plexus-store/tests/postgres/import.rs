@@ -6,12 +6,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use plexus_core::{Caller, RuleId, ServerId};
+use plexus_core::{Caller, DeviceId, RuleId, ServerId};
 use plexus_store::{
-    AddSpend, AuditLine, Change, CreateSession, Cursor, DecideApproval, EndChat, EndRun, Ending,
-    JsonText, NewEvent, NewRule, OpenApproval, OutboxEntry, Owner, PostgresOptions, PostgresStore,
-    Priority, PromptImage, RegisterServer, RuleDecision, RuleScope, SetCursor, Spend,
-    SqliteOptions, SqliteStore, StartChat, Store, Token, TokenHash, UnixMillis,
+    AddDevice, AddSpend, AuditLine, Change, CreateSession, Cursor, DecideApproval, EndChat, EndRun,
+    Ending, JsonText, NewEvent, NewRule, OpenApproval, OutboxEntry, Owner, PostgresOptions,
+    PostgresStore, Priority, PromptImage, RegisterServer, RuleDecision, RuleScope, SetCursor,
+    Spend, SqliteOptions, SqliteStore, StartChat, Store, Token, TokenHash, UnixMillis,
 };
 use rusqlite::types::ValueRef;
 use serde_json::{Map, Value, json};
@@ -138,6 +138,7 @@ async fn fill(dir: &Path) -> anyhow::Result<()> {
         run,
         expires_at: Some(now),
     };
+    let device = DeviceId::generate();
     let message = OutboxEntry {
         id: Uuid::now_v7(),
         kind: "approval.requested".into(),
@@ -162,6 +163,8 @@ async fn fill(dir: &Path) -> anyhow::Result<()> {
         Change::AddRule(rule),
         Change::AddToken(token("one", Caller::Session(id), None)),
         Change::AddToken(token("two", Caller::Child(id), Some(run))),
+        Change::AddDevice(AddDevice { id: device, name: "phone".into(), at: now }),
+        Change::AddToken(token("three", Caller::Device(device), None)),
         Change::Enqueue(message),
         Change::AppendAudit(line),
         Change::AddSpend(AddSpend { session: id, amount: spend }),
@@ -180,10 +183,13 @@ async fn fill(dir: &Path) -> anyhow::Result<()> {
     ];
     store.commit(changes, Priority::Normal).await?;
     store.close().await?;
-    // A reservation ends with its chat, and no store is imported while a chat runs. So only a
-    // leftover row can fill this table.
+    // A reservation and the transcript of a parked agent end with their chat, and no store is
+    // imported while a chat runs. So only a leftover row can fill these tables.
     let file = rusqlite::Connection::open(dir.join("plexus.db"))?;
-    file.execute_batch("INSERT INTO reservations SELECT id, 0, 1, 2, 3, 4, 5 FROM sessions")?;
+    file.execute_batch(
+        "INSERT INTO reservations SELECT id, 0, 1, 2, 3, 4, 5 FROM sessions;
+         INSERT INTO parked_transcripts SELECT id, x'00ff' FROM chat_streams;",
+    )?;
     Ok(())
 }
 

@@ -204,10 +204,14 @@ impl Walls for MachineWalls {
             wall.write.extend(made.write);
             let variable = site.needs.config.as_ref().map(|config| config.variable);
             env.extend(variable.map(|name| (name.into(), made.dir.clone().into())));
-            // Settings of agents are protected where programs outside obey them. Here they are
-            // this agent's own, of this session alone.
-            let own = places(&made.dir).into_iter();
-            wall.write.extend(own.filter(|place| is_really_there(place)));
+            // Settings of agents are protected where programs outside obey them. In a home
+            // directory of ours they are this agent's own, of this session alone.
+            if site.needs.config.is_none() {
+                let own = places(&made.dir).into_iter().filter(|place| is_really_there(place));
+                let own: Vec<_> = own.collect();
+                ring.hidden.extend(own.iter().cloned());
+                wall.write.extend(own);
+            }
             wall.write.push(made.dir);
         }
         env.extend(site.needs.env.iter().map(|(name, value)| (name.into(), value.into())));
