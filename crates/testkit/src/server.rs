@@ -3,10 +3,12 @@
 //! The server runs as a process, so that a test can kill it with `-9`, restart it on the same data
 //! and read its log. `plexus-sim` plays its children unless the test names another CLI.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -323,13 +325,18 @@ impl Drop for TestServer {
     }
 }
 
+/// The ports that this program has handed out. A test of another server must not take one while its
+/// own server is down.
+static LASTING_PORTS: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
 /// Returns an address for a server that is restarted at the same port. The port is below the range
 /// from which the kernel chooses ports, so that it is still free when the server restarts.
 pub fn lasting_address() -> Result<String> {
     for _ in 0..100 {
         let random = uuid::Uuid::new_v4().as_u128() % 17_000;
         let port = 15_000 + u16::try_from(random)?;
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+        let is_new = LASTING_PORTS.lock().unwrap_or_else(PoisonError::into_inner).insert(port);
+        if is_new && std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return Ok(format!("127.0.0.1:{port}"));
         }
     }
