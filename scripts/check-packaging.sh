@@ -29,9 +29,12 @@ for shell in bash zsh fish; do
   grep -q COMPLETE "$folder/plexus.$shell" || { echo "the completions for $shell do not ask the program" >&2; exit 1; }
   if command -v "$shell" >/dev/null; then "$shell" -n "$folder/plexus.$shell" && echo "$shell reads its completions"; fi
 done
-# What bash offers behind `plexus de` are the commands that begin so.
-offered=$(bash -c 'source "$1"; COMP_WORDS=(plexus de); COMP_CWORD=1; _plexus plexus de plexus; echo "${COMPREPLY[*]}"' bash "$folder/plexus.bash")
-[ "$offered" = "demo deny" ] || [ "$offered" = "deny demo" ] || { echo "bash offers \"$offered\" behind \"plexus de\"" >&2; exit 1; }
+# After `plexus de` bash offers the commands that begin so. The completions ask the program in PATH.
+mkdir "$folder/bin"
+ln -s "$plexus" "$folder/bin/plexus"
+offered=$(PATH=$folder/bin:$PATH bash -c 'source "$1"; COMP_WORDS=(plexus de); COMP_CWORD=1; COMP_TYPE=9; _clap_complete_plexus plexus de 2>/dev/null
+  printf "%s\n" "${COMPREPLY[@]}" | sort | xargs' bash "$folder/plexus.bash")
+[ "$offered" = "demo deny devices" ] || { echo "bash offers \"$offered\" after \"plexus de\"" >&2; exit 1; }
 
 "$plexus" man "$folder/man" >/dev/null
 for command in $("$plexus" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p' | grep -v '^help$'); do
