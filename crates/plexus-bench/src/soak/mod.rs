@@ -4,7 +4,8 @@
 //!
 //! In reading order:
 //! - this file: the two halves of a soak, and what is counted between them;
-//! - [`site`]: the server, its directories, and a client that retries until it gets an answer;
+//! - [`soak_server`]: the server, its directories, and a client that retries until it gets an
+//!   answer;
 //! - [`worker`]: one session at work, and the promises it checks;
 //! - [`chaos`]: kills and freezes processes; [`guests`]: slow readers and bad clients;
 //! - [`counts`]: processes, descriptors, memory and files; [`dice`]: choices that can be replayed.
