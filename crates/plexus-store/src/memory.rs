@@ -14,7 +14,8 @@ use crate::contract::{
     Change, Committed, Indexed, Priority, Prompts, Pruned, StoreError, UnixMillis, check,
 };
 use crate::queue::Job;
-use crate::sqlite::commit::{Committer, in_transaction};
+use crate::sqlite::commit::Committer;
+use crate::sqlite::newest::Newest;
 use crate::tables::search::index;
 use crate::tables::sql::ready;
 use crate::tables::store::{Engine, Handle, store};
@@ -69,6 +70,11 @@ impl Engine for MemoryStore {
         0
     }
 
+    fn newest(&self) -> Option<&Newest> {
+        let is_open = self.committer.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        is_open.then_some(&*self.handle.newest)
+    }
+
     async fn commit(
         &self,
         changes: Vec<Change>,
@@ -95,15 +101,15 @@ impl Engine for MemoryStore {
     }
 
     async fn prune_step(&self, before: UnixMillis, prompts: Prompts) -> Result<Pruned, StoreError> {
-        self.read(|conn| {
-            in_transaction(conn, |conn| ready(upkeep::prune_step(conn, before, prompts)))
+        self.with(|committer| {
+            committer.in_transaction(|conn| ready(upkeep::prune_step(conn, before, prompts)))
         })
     }
 
     async fn index_step(&self) -> Result<Indexed, StoreError> {
-        self.read(|conn| match ready(index::next(conn))? {
+        self.with(|committer| match ready(index::next(committer.conn()))? {
             None => Ok(Indexed::default()),
-            Some(step) => in_transaction(conn, |conn| ready(index::write(conn, &step))),
+            Some(step) => committer.in_transaction(|conn| ready(index::write(conn, &step))),
         })
     }
 

@@ -248,7 +248,7 @@ impl Loopback {
         let wait = params.wait_ms.unwrap_or_default().duration();
         let filter = self.filter(&call.caller, params.session(), Stage::Pending).await?;
         let topic = match filter.session {
-            Some(id) => Topic::Session(id),
+            Some(id) => Topic::PendingIn(id),
             None => Topic::Pending,
         };
         // Only a caller that passes `after` hears of chats that end.

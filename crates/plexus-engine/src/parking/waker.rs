@@ -32,7 +32,7 @@ pub(crate) enum Whose {
 /// Wakes every parked agent whose question is decided.
 pub(crate) async fn keep(supervisor: Arc<Supervisor>, shutdown: CancellationToken) {
     let store = Arc::clone(supervisor.store());
-    let mut wake = store.watch(Topic::Pending);
+    let mut wake = store.watch(Topic::Parked);
     loop {
         wake.seen();
         let pause = match look(&supervisor).await {

@@ -23,8 +23,12 @@ pub enum Topic {
     Approval(ApprovalId),
     /// The pending approvals of one owner.
     PendingOf(Owner),
+    /// The pending approvals of one session.
+    PendingIn(SessionId),
     /// All pending approvals, and so the next deadline.
     Pending,
+    /// Agents that are parked, or whose question is decided while they are.
+    Parked,
     /// The outbox: an entry was added.
     Outbox,
     /// Every commit.

@@ -23,7 +23,9 @@ pub(super) fn write<'t>(topics: impl Iterator<Item = &'t Topic>) -> String {
             Topic::Approval(id) => format!("a{}", id.as_uuid().simple()),
             Topic::PendingOf(Owner::Session(id)) => format!("o{}", id.as_uuid().simple()),
             Topic::PendingOf(Owner::Operator) => "o".to_owned(),
+            Topic::PendingIn(id) => format!("i{}", id.as_uuid().simple()),
             Topic::Pending => "p".to_owned(),
+            Topic::Parked => "k".to_owned(),
             Topic::Outbox => "x".to_owned(),
             // Every notification implies it.
             Topic::Commits => continue,
@@ -67,7 +69,9 @@ fn topic(word: &str) -> Option<Topic> {
         ("o", text) => {
             id(text).map(SessionId::from_uuid).map(|id| Topic::PendingOf(Owner::Session(id)))
         }
+        ("i", text) => id(text).map(SessionId::from_uuid).map(Topic::PendingIn),
         ("p", "") => Some(Topic::Pending),
+        ("k", "") => Some(Topic::Parked),
         ("x", "") => Some(Topic::Outbox),
         _ => None,
     }
@@ -84,7 +88,9 @@ mod tests {
             Topic::Approval(approval),
             Topic::PendingOf(Owner::Operator),
             Topic::PendingOf(Owner::Session(session)),
+            Topic::PendingIn(session),
             Topic::Pending,
+            Topic::Parked,
             Topic::Session(session),
             Topic::Outbox,
         ];

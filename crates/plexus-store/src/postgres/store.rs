@@ -9,6 +9,7 @@ use super::{CLOSE_PATIENCE, PostgresStore};
 use crate::contract::{
     Change, Committed, Indexed, Priority, Prompts, Pruned, StoreError, UnixMillis,
 };
+use crate::sqlite::newest::Newest;
 use crate::tables::search::index;
 use crate::tables::sql::{Sql as _, params};
 use crate::tables::store::{Engine, Handle, store};
@@ -65,6 +66,11 @@ impl Engine for PostgresStore {
 
     fn waiting(&self) -> usize {
         self.queue.len()
+    }
+
+    /// Other servers write to the same database, so only a read says what stands.
+    fn newest(&self) -> Option<&Newest> {
+        None
     }
 
     async fn commit(

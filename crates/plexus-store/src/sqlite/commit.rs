@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use super::newest::{Fresh as FreshRecords, Newest};
 use super::sql::{ends_transaction, store_error};
 use crate::contract::{Change, Committed, Lease, Outcome, StoreError, Topic, Wakes};
 use crate::queue::Job;
@@ -26,6 +27,8 @@ pub(crate) struct Committer {
     /// The lease when the newest group was committed.
     lease: Arc<Mutex<Option<Lease>>>,
     wakes: Wakes,
+    /// What was just written, for those who are woken.
+    newest: Arc<Newest>,
 }
 
 type Reply = oneshot::Sender<Result<Committed, StoreError>>;
@@ -58,12 +61,22 @@ impl Committer {
     pub(crate) fn new(conn: Connection, handle: &Handle) -> Result<Self, StoreError> {
         let commits = ready(sessions::newest_commit(&conn))?;
         let (lease, wakes) = (Arc::clone(&handle.lease), handle.wakes.clone());
-        Ok(Self { conn, commits, lease, wakes })
+        let newest = Arc::clone(&handle.newest);
+        Ok(Self { conn, commits, lease, wakes, newest })
     }
 
-    /// Returns the connection, for work in its own transaction.
+    /// Returns the connection, for reading.
     pub(crate) fn conn(&self) -> &Connection {
         &self.conn
+    }
+
+    /// Runs work of the store itself in its own transaction.
+    pub(crate) fn in_transaction<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.newest.forget_all();
+        in_transaction(&self.conn, work)
     }
 
     /// Writes a group in one transaction. On an error nothing of it is written.
@@ -106,7 +119,12 @@ impl Committer {
         let result = self.apply(jobs, false).and_then(|applied| {
             if applied.commits > self.commits {
                 self.count(&applied)?;
+                let topics: Vec<_> =
+                    applied.lists.iter().flatten().flat_map(|it| &it.topics).copied().collect();
+                let fresh = FreshRecords::read(&self.conn, &topics)?;
+                self.newest.forget(&topics);
                 self.commit()?;
+                self.newest.keep(fresh);
             }
             Ok(applied)
         });
@@ -215,7 +233,7 @@ fn apply_list(
 }
 
 /// Runs `work` in its own transaction.
-pub(crate) fn in_transaction<T>(
+fn in_transaction<T>(
     conn: &Connection,
     work: impl FnOnce(&Connection) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {

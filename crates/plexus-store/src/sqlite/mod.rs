@@ -7,7 +7,7 @@
 //! - `sql`: SQLite as the [tables](crate::tables) see it.
 //! - `writer`, `commit`, `checkpoint`: how changes are written; `presence`: checks that the files
 //!   are still at their paths.
-//! - `readers`: how reads run.
+//! - `readers`: how reads run; `newest`: records that need no read, because they were just written.
 //! - `backup`: checking and copying the file.
 //! - `store`: the [`Store`](crate::contract::Store) trait over all of them.
 
@@ -17,6 +17,7 @@ pub(crate) mod commit;
 mod file;
 mod lock;
 mod migrate;
+pub(crate) mod newest;
 mod presence;
 mod readers;
 mod sql;
@@ -93,7 +94,7 @@ impl SqliteOptions {
 }
 
 /// A task of the store itself on the writer's connection, in its own transaction.
-type Task = Box<dyn FnOnce(&Connection) + Send>;
+type Task = Box<dyn FnOnce(&Committer) + Send>;
 
 /// A store in one SQLite file. See [`Store`](crate::contract::Store) for its guarantees.
 #[derive(Debug)]

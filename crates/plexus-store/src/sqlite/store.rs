@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::commit::in_transaction;
+use super::newest::Newest;
 use super::{SqliteStore, backup, readers};
 use crate::contract::{
     Change, Committed, Indexed, Priority, Prompts, Pruned, StoreError, UnixMillis,
@@ -40,8 +40,8 @@ impl SqliteStore {
         self.health.check()?;
         let (reply, answer) = oneshot::channel();
         let health = Arc::clone(&self.health);
-        self.queue.push_task(Box::new(move |conn| {
-            let result = in_transaction(conn, work);
+        self.queue.push_task(Box::new(move |committer| {
+            let result = committer.in_transaction(work);
             if let Err(error) = &result {
                 health.note(error);
             }
@@ -74,6 +74,11 @@ impl Engine for SqliteStore {
 
     fn waiting(&self) -> usize {
         self.queue.len()
+    }
+
+    fn newest(&self) -> Option<&Newest> {
+        let is_trusted = self.health.check().is_ok() && !self.queue.is_closed();
+        is_trusted.then_some(&*self.handle.newest)
     }
 
     async fn commit(

@@ -70,7 +70,7 @@ impl Writer {
         while let Some(work) = self.queue.next() {
             match work {
                 Work::Group(jobs) => self.commit_group(jobs),
-                Work::Task(task) => task(self.committer.conn()),
+                Work::Task(task) => task(&self.committer),
             }
         }
         self.checkpointer.finish(self.committer.conn(), &self.health);

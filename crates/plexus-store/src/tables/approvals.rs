@@ -236,8 +236,26 @@ pub(super) async fn concerns(
 ) -> Result<(), StoreError> {
     let row = sessions::row_of(tx.conn, record.session).await?;
     tx.touch(row, record.session);
-    tx.topics.extend([Topic::Approval(record.id), Topic::PendingOf(record.owner), Topic::Pending]);
+    tx.topics.push(Topic::Approval(record.id));
+    if record.parking.is_some() {
+        tx.topics.push(Topic::Parked);
+    }
     Ok(())
+}
+
+/// The same for a change that adds it to what waits, takes it from there, or passes it on.
+async fn concerns_deciders(
+    tx: &mut Tx<'_, impl Sql>,
+    record: &ApprovalRecord,
+) -> Result<(), StoreError> {
+    concerns(tx, record).await?;
+    tx.topics.extend(waits_for(record.session, record.owner));
+    Ok(())
+}
+
+/// The topics of those who watch what waits.
+pub(super) fn waits_for(session: SessionId, owner: Owner) -> [Topic; 3] {
+    [Topic::PendingOf(owner), Topic::PendingIn(session), Topic::Pending]
 }
 
 /// Refuses what only the server of the approval's run may write or, while its agent is parked or
@@ -310,7 +328,7 @@ pub(super) async fn open(
         super::audit::enqueue(tx, entry).await?;
     }
     let record = get(conn, open.id).await?;
-    concerns(tx, &record).await?;
+    concerns_deciders(tx, &record).await?;
     Ok(Outcome::Approval { record, fresh: Fresh::Made })
 }
 
@@ -348,7 +366,7 @@ pub(super) async fn decide(
         super::audit::enqueue(tx, entry).await?;
     }
     let record = get(conn, decide.id).await?;
-    concerns(tx, &record).await?;
+    concerns_deciders(tx, &record).await?;
     Ok(Outcome::Approval { record, fresh: Fresh::Made })
 }
 
@@ -377,7 +395,7 @@ pub(super) async fn escalate(
         return Err(refusal::passed_on(&record));
     }
     append_if_open(tx, record.session, record.chat, escalate.event.as_ref()).await?;
-    concerns(tx, &record).await?;
+    concerns_deciders(tx, &record).await?;
     tx.topics.push(Topic::PendingOf(escalate.expects_owner));
     Ok(Outcome::Approval { record, fresh: Fresh::Made })
 }
@@ -424,7 +442,10 @@ pub(super) async fn retire(
         .await?
     {
         0 => Err(StoreError::not_found(Thing::Approval, id)),
-        _ => Ok(Outcome::Done),
+        _ => {
+            tx.topics.push(Topic::Approval(id));
+            Ok(Outcome::Done)
+        }
     }
 }
 

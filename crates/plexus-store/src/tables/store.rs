@@ -9,6 +9,7 @@ use plexus_core::Latency;
 use crate::contract::{
     Change, Committed, Indexed, Lease, Priority, Prompts, Pruned, StoreError, UnixMillis, Wakes,
 };
+use crate::sqlite::newest::Newest;
 
 /// The part of a store that its callers share with its writer.
 #[derive(Debug, Default)]
@@ -19,6 +20,8 @@ pub(crate) struct Handle {
     pub(crate) lease: Arc<Mutex<Option<Lease>>>,
     /// How long callers waited, from handing in a change list to its answer.
     pub(crate) latency: Latency,
+    /// What was just written; empty in an engine that is not the only writer of its store.
+    pub(crate) newest: Arc<Newest>,
 }
 
 impl Handle {
@@ -34,6 +37,8 @@ pub(crate) trait Engine {
     fn handle(&self) -> &Handle;
     /// Returns how many lists of changes wait for the writer.
     fn waiting(&self) -> usize;
+    /// Returns what was just written, while the store can be trusted.
+    fn newest(&self) -> Option<&Newest>;
     /// Writes all of `changes` in one transaction, or nothing.
     async fn commit(
         &self,
@@ -74,6 +79,7 @@ macro_rules! store {
                 SessionFilter, SessionRecord, SpendTotals, Store, StoreError, StoredRule,
                 SubtreeSpend, Token, TokenHash, Topic, Tree, UnixMillis, Waiting, Wake,
             };
+            use $crate::sqlite::newest::Newest;
             use $crate::tables::store::Engine;
             use $crate::tables::{
                 approvals, arbor, audit, budget, chats, consumers, devices, events, parking, rules,
@@ -107,6 +113,9 @@ macro_rules! store {
                 }
 
                 async fn session(&self, id: SessionId) -> Result<SessionRecord, StoreError> {
+                    if let Some(found) = self.newest().and_then(|newest| newest.session(id)) {
+                        return Ok(found);
+                    }
                     $read!(self, conn => sessions::get(conn, id))
                 }
 
@@ -128,6 +137,10 @@ macro_rules! store {
                 }
 
                 async fn ancestors(&self, id: SessionId) -> Result<Vec<SessionId>, StoreError> {
+                    let known = self.newest().and_then(|newest| newest.session(id));
+                    if known.is_some_and(|session| session.parent.is_none()) {
+                        return Ok(Vec::new());
+                    }
                     $read!(self, conn => sessions::ancestors(conn, id))
                 }
 
@@ -255,6 +268,9 @@ macro_rules! store {
                 }
 
                 async fn approval(&self, id: ApprovalId) -> Result<ApprovalRecord, StoreError> {
+                    if let Some(found) = self.newest().and_then(|newest| newest.approval(id)) {
+                        return Ok(found);
+                    }
                     $read!(self, conn => approvals::get(conn, id))
                 }
 
@@ -264,6 +280,11 @@ macro_rules! store {
                     run: Option<u32>,
                     request_id: &str,
                 ) -> Result<Option<ApprovalRecord>, StoreError> {
+                    let newest = self.newest();
+                    let known = |it: &Newest| it.approval_by_request(session, run, request_id);
+                    if let Some(found) = newest.and_then(known) {
+                        return Ok(Some(found));
+                    }
                     let request_id = request_id.to_owned();
                     $read!(self, conn => approvals::by_request(conn, session, run, &request_id))
                 }

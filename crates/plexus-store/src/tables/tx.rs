@@ -79,7 +79,7 @@ impl<'c, C: Sql> Tx<'c, C> {
     pub(super) fn gone(&mut self, row: i64, id: SessionId) {
         self.touched.remove(&row);
         self.gone.push(row);
-        self.topics.push(Topic::Session(id));
+        self.topics.extend([Topic::Session(id), Topic::PendingIn(id)]);
     }
 
     /// Applies every change, in order.

@@ -13,6 +13,7 @@ mod decisions;
 mod events;
 mod fixture;
 mod ledger;
+mod newest;
 mod parking;
 mod runs;
 mod search;
@@ -150,6 +151,11 @@ suite! {
         no_target_waits_behind_another,
         a_message_that_somebody_sends_is_left_alone_for_a_while,
         only_the_change_that_makes_it_so_tells_of_it,
+    }
+    newest {
+        a_record_is_read_as_it_was_last_written,
+        what_is_gone_is_not_read,
+        what_was_pruned_is_not_read,
     }
     wakes {
         only_the_waiter_of_that_thing_is_woken,

@@ -43,14 +43,24 @@ pub(crate) async fn only_the_waiter_of_that_thing_is_woken(
         store.watch(Topic::PendingOf(Owner::Session(a))),
     );
     let mut pending = store.watch(Topic::Pending);
+    let (mut in_a, mut in_b) = (store.watch(Topic::PendingIn(a)), store.watch(Topic::PendingIn(b)));
+    let mut parked = store.watch(Topic::Parked);
     let approval = ask(store, b, "r").await?;
     let other = ask(store, b, "r2").await?;
-    for (wake, by) in
-        [(&mut operator, "the owner"), (&mut pending, "all pending"), (&mut of_b, "the session")]
-    {
+    for (wake, by) in [
+        (&mut operator, "the owner"),
+        (&mut pending, "all pending"),
+        (&mut of_b, "the session"),
+        (&mut in_b, "what waits in the session"),
+    ] {
         woken(wake, by).await;
     }
-    assert!(!is_woken(&mut others).await && !is_woken(&mut of_a).await);
+    for other in [&mut others, &mut of_a, &mut in_a, &mut parked] {
+        assert!(!is_woken(other).await);
+    }
+    one(store, events(a, 0, &["y"])).await?;
+    woken(&mut of_a, "the session again").await;
+    assert!(!is_woken(&mut in_a).await, "an event is no question");
     let (mut this, mut that) =
         (store.watch(Topic::Approval(approval)), store.watch(Topic::Approval(other)));
     one(store, Change::DecideApproval(decision(approval, allow()))).await?;
@@ -104,8 +114,10 @@ pub(crate) async fn deleting_a_session_wakes_who_waits_for_its_approvals(
     let approval = ask(store, s, "r").await?;
     let (mut this, mut operator) =
         (store.watch(Topic::Approval(approval)), store.watch(Topic::PendingOf(Owner::Operator)));
+    let mut waits = store.watch(Topic::PendingIn(s));
     one(store, Change::DeleteSession(DeleteSession { id: s, children: Children::Refuse })).await?;
     woken(&mut this, "the approval that is gone").await;
     woken(&mut operator, "its owner").await;
+    woken(&mut waits, "who waits for its questions").await;
     Ok(())
 }

@@ -31,6 +31,10 @@ const MIN_REMINDER: Duration = Duration::from_secs(15);
 /// longer than a commit takes.
 const LATECOMERS: Duration = Duration::from_secs(60);
 
+/// How long questions gather before they are looked at: a deadline is seconds away, and an agent
+/// that asks often would otherwise have the store read twice for each of its questions.
+const GATHER: Duration = Duration::from_millis(50);
+
 /// Enforces deadlines until the server stops.
 pub(crate) async fn enforce(approvals: Arc<Approvals>, shutdown: CancellationToken) {
     let mut wake = approvals.store.watch(Topic::Pending);
@@ -54,10 +58,17 @@ pub(crate) async fn enforce(approvals: Arc<Approvals>, shutdown: CancellationTok
         let sleep = if shared { sleep.min(LOOK_EVERY) } else { sleep };
         tokio::select! {
             () = tokio::time::sleep(sleep) => {}
-            _ = wake.changed() => {}
+            _ = wake.changed() => gather(&shutdown).await,
             () = approvals.rulebook.wider() => {}
             () = shutdown.cancelled() => return,
         }
+    }
+}
+
+async fn gather(shutdown: &CancellationToken) {
+    tokio::select! {
+        () = tokio::time::sleep(GATHER) => {}
+        () = shutdown.cancelled() => {}
     }
 }
 

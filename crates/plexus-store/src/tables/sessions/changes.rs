@@ -7,6 +7,7 @@ use crate::contract::{
     Children, CreateSession, CreateTree, DeleteSession, JsonText, Outcome, Position, StoreError,
     Topic, UpdateSession, refusal,
 };
+use crate::tables::approvals::waits_for;
 use crate::tables::codes::owner;
 use crate::tables::keys::EventKey;
 use crate::tables::sql::{Sql, params};
@@ -178,7 +179,8 @@ async fn delete_one(tx: &mut Tx<'_, impl Sql>, row: i64, id: SessionId) -> Resul
         )
         .await?;
     for (approval, owner) in waiting {
-        tx.topics.extend([Topic::Approval(approval), Topic::PendingOf(owner), Topic::Pending]);
+        tx.topics.push(Topic::Approval(approval));
+        tx.topics.extend(waits_for(id, owner));
     }
     budget::bequeath(conn, row).await?;
     for sql in [
