@@ -581,3 +581,21 @@ async fn sleep_until(at: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a run's task takes while it waits. Every waiting agent has one.
+    const MOST_BYTES: usize = 6 * 1024;
+
+    fn size_of_task<F>(_: fn(Run, mpsc::Receiver<Command>, watch::Sender<bool>) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn a_run_that_waits_takes_little_memory() {
+        let bytes = size_of_task(Run::run);
+        assert!(bytes <= MOST_BYTES, "{bytes} bytes, {} of them the run itself", size_of::<Run>());
+    }
+}
