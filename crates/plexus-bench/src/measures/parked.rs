@@ -44,9 +44,9 @@ impl Measure for Parked {
         let server = Server::start(&settings).await?;
         let sessions = server.create_many("parked", count).await?;
         let (first, second) = sessions.split_at(count / 2);
-        park(&server, first, first.len()).await?;
+        park(&server, first, 0).await?;
         let half = settled_kib(&server).await?;
-        park(&server, second, count).await?;
+        park(&server, second, first.len()).await?;
         let after = settled_kib(&server).await?;
         let what = format!(
             "resident memory that the server needs for one more parked agent, by the second half \
@@ -76,17 +76,22 @@ impl Measure for Parked {
     }
 }
 
-/// Has the sessions ask, and waits until `all` agents are parked.
-async fn park(server: &Server, sessions: &[String], all: usize) -> Result<()> {
-    server.chat_many(sessions, ASK, "awaiting_permission").await?;
-    server
-        .wait_for("every agent is parked", async || {
-            let state = server.call("health.state", json!({})).await?;
-            let runs = state["counts"]["runs_open"].as_u64().context("no count of runs")?;
-            let asks = state["counts"]["approvals_pending"].as_u64().context("no count")?;
-            Ok(runs == 0 && asks == all as u64)
-        })
-        .await
+/// Has the sessions ask and waits until their agents are parked, beside `parked` that are already.
+/// No more of them ask at once than may run.
+async fn park(server: &Server, sessions: &[String], mut parked: usize) -> Result<()> {
+    for some in sessions.chunks(CHILDREN) {
+        parked += some.len();
+        server.chat_many(some, ASK, "awaiting_permission").await?;
+        server
+            .wait_for("every agent is parked", async || {
+                let state = server.call("health.state", json!({})).await?;
+                let runs = state["counts"]["runs_open"].as_u64().context("no count of runs")?;
+                let asks = state["counts"]["approvals_pending"].as_u64().context("no count")?;
+                Ok(runs == 0 && asks == parked as u64)
+            })
+            .await?;
+    }
+    Ok(())
 }
 
 /// Reads the whole list, and returns how long that took.
