@@ -24,7 +24,7 @@ pub async fn bind(config: &Config) -> Result<TcpListener> {
         bail!(
             "could not listen on {address}: other machines could reach it, and whoever has the \
              token can run programs here; set tls.listen to {address} and listen to a loopback \
-             address, or say --allow-non-loopback if it must go without encryption"
+             address, or use --allow-non-loopback if it must be without encryption"
         );
     }
     take(address).await
@@ -66,7 +66,7 @@ async fn take(address: SocketAddr) -> Result<TcpListener> {
 async fn resolve(listen: &str) -> Result<SocketAddr> {
     let found = tokio::net::lookup_host(listen)
         .await
-        .with_context(|| format!("could not listen on {listen:?}: that is no HOST:PORT"))?;
+        .with_context(|| format!("could not listen on {listen:?}: it is not HOST:PORT"))?;
     // `localhost` may be both; the doors' own URL is the IPv4 one.
     let all: Vec<SocketAddr> = found.collect();
     let first = all.iter().find(|address| address.is_ipv4()).or(all.first()).copied();

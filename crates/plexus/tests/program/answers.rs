@@ -70,7 +70,7 @@ fn a_question_is_answered_from_the_shell_and_what_does_not_fit_is_said() {
     let expected = json!({"Which database?": ["SQLite"], "Which extras?": ["my own words"]});
     assert_eq!(answers(&place), expected);
     let again = place.fails(&["approve", id, "--answer", "2", "--answer", "1"]);
-    assert!(again.contains("it was allowed by the operator already"), "{again}");
+    assert!(again.contains("it was already allowed by the operator"), "{again}");
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn several_are_decided_at_once_by_the_beginnings_of_their_ids() {
         waiting().iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect();
     // All ids of one moment begin alike.
     let both = place.fails(&["approve", &ids[0][..4]]);
-    assert!(both.contains("3 approvals begin so"), "{both}");
+    assert!(both.contains("3 approvals begin like this"), "{both}");
     let table = place.works(&["pending", "s1"]);
     let short = table.split(' ').next().unwrap();
     assert!(short.len() >= 8 && short.len() < ids[0].len(), "{table}");
@@ -179,7 +179,7 @@ fn a_session_is_told_forked_and_removed() {
     }
     // All ids of these years begin alike.
     let both = place.fails(&["logs", &id[..4]]);
-    assert!(both.contains("2 sessions begin so") && both.contains(&id), "{both}");
+    assert!(both.contains("2 sessions begin like this") && both.contains(&id), "{both}");
     let taken = place.fails(&["rename", "two", "one"]);
     assert!(taken.contains("the name is taken"), "{taken}");
     place.works(&["rm", "one", "two"]);

@@ -86,7 +86,7 @@ fn a_person_leaves_and_the_agent_goes_on() {
     ] {
         let mut terminal = Terminal::start(&place, 100, &[], &["run", prompt]);
         terminal.answer(shown, keys);
-        terminal.wait_for("left; it goes on: `plexus attach");
+        terminal.wait_for("left; it keeps running: `plexus attach");
         let (code, shown) = terminal.finish();
         assert_eq!(code, 0, "{keys:?}: {shown}");
     }
@@ -102,7 +102,7 @@ fn a_question_that_nobody_answers_in_time_says_that_it_expired() {
     let place = Installation::new();
     let arguments = ["run", "--once", "--timeout", "1", "hello"];
     let mut terminal = Terminal::start(&place, 100, &[], &arguments);
-    terminal.wait_for("denied by itself in");
+    terminal.wait_for("denied automatically in");
     terminal.wait_for("nobody answered in time: it expired");
     terminal.wait_for("complete · 1 expired in");
     assert_eq!(terminal.finish().0, 5);
@@ -149,6 +149,6 @@ fn a_question_of_a_child_names_it_and_is_withdrawn_when_it_is_answered_elsewhere
     place.works(&["approve", place.pending()["id"].as_str().unwrap()]);
     terminal.wait_for("answered elsewhere");
     terminal.send(CTRL_Z);
-    terminal.wait_for("left; it goes on");
+    terminal.wait_for("left; it keeps running");
     assert_eq!(terminal.finish().0, 0);
 }

@@ -197,7 +197,11 @@ fn a_server_that_runs_was_killed_or_hangs() {
     eventually("the end of the server", || {
         (ask(&mut doctor(&place), "server").verdict == "odd").then_some(())
     });
-    odd(&ask(&mut doctor(&place), "server"), "ended without saying so", "picks up its children");
+    odd(
+        &ask(&mut doctor(&place), "server"),
+        "ended without being stopped",
+        "takes over its children",
+    );
     assert_eq!(ask(&mut doctor(&place), "store").verdict, "good", "what it left is whole");
 
     // A process holds the store's lock and does not answer.

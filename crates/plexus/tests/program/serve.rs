@@ -269,7 +269,7 @@ fn children_outlive_the_server_and_are_counted() {
     let before = place.pending();
     server.signal(rustix::process::Signal::TERM);
     assert!(server.wait().success());
-    assert!(log_of(&place).contains("1 child goes on running"), "{}", log_of(&place));
+    assert!(log_of(&place).contains("1 child keeps running"), "{}", log_of(&place));
 
     let _again = Server::start(&place, &[]);
     let after = place.pending();

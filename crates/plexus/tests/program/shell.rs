@@ -22,7 +22,7 @@ fn logs_are_whole_in_a_pipe_and_say_when_and_who_and_what_waits() {
     let log = place.works(&["logs", "told"]);
     assert!(log.contains("│ 40") && !log.contains("more lines"), "{log}");
     assert!(log.contains("✓ allowed by operator"), "{log}");
-    assert!(log.contains("waits for an answer for ") && log.contains("Bash touch x"), "{log}");
+    assert!(log.contains("for an answer: ") && log.contains("Bash touch x"), "{log}");
     assert!(log.contains("`plexus approve "), "{log}");
     let prompt = log.lines().find(|line| line.contains("[0] sim:")).unwrap();
     let (time, _) = prompt.split_at(8);
@@ -32,7 +32,7 @@ fn logs_are_whole_in_a_pipe_and_say_when_and_who_and_what_waits() {
     let id = place.pending()["id"].as_str().unwrap().to_owned();
     place.works(&["deny", &id, "--reason", "no"]);
     let again = place.fails(&["approve", &id[..]]);
-    assert!(again.contains("it was denied by the operator already: no"), "{again}");
+    assert!(again.contains("it was already denied by the operator: no"), "{again}");
     assert!(place.works(&["logs", "told"]).contains("✗ denied by operator: no"));
 }
 
@@ -42,7 +42,7 @@ fn in_a_terminal_logs_are_short_unless_all_is_asked_for() {
     told(&place);
     for (arguments, all) in [(&["logs", "told"][..], false), (&["logs", "told", "--full"], true)] {
         let mut terminal = crate::pty::Terminal::start(&place, 100, &[], arguments);
-        terminal.wait_for("waits for an answer");
+        terminal.wait_for("for an answer: ");
         let (code, shown) = terminal.finish();
         assert_eq!((code, shown.contains("│ 40"), shown.contains("more lines")), (0, all, !all));
     }

@@ -3,7 +3,7 @@
 //!
 //! A parent, three children and a grandchild. One call is allowed by a rule, one is edited, one
 //! denied, one escalates from the parent to the operator, and in the middle the server is killed
-//! and started again. [`stage`] is where it plays.
+//! and started again. [`stage`] is the folder and the server of the tour.
 
 mod stage;
 
@@ -25,7 +25,7 @@ use super::server::failed;
 use super::{exit, manage, sanitize};
 use stage::Stage;
 
-/// How long any one thing of the tour may take, on a loaded machine.
+/// How long one step of the tour may take, on a loaded machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// How often to look whether it has happened.

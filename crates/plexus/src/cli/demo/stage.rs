@@ -1,4 +1,4 @@
-//! Where the tour plays: a temporary folder with a real server in it, which can be killed and
+//! Where the tour runs: a temporary folder with a real server in it, which can be killed and
 //! started again. Nothing of it stays.
 
 use std::fs::OpenOptions;
@@ -73,7 +73,7 @@ impl Stage {
             .stdin(Stdio::null())
             .stdout(log_file.try_clone().context("could not open the log twice")?)
             .stderr(log_file)
-            // Ctrl-C is for the tour, which then stops the server politely.
+            // Ctrl-C goes to the tour, which then stops the server in an orderly way.
             .process_group(0)
             .spawn()
             .context("could not start plexus serve")?;

@@ -115,7 +115,7 @@ pub(super) async fn look_at_store(dir: &Path, server_runs: bool) -> Finding {
             return Finding::bad(
                 WHAT,
                 error.to_string(),
-                "a backup can take its place; the file was left as it is",
+                "put a backup in its place; the file is unchanged",
             );
         }
     };
@@ -126,11 +126,11 @@ pub(super) async fn look_at_store(dir: &Path, server_runs: bool) -> Finding {
             problems.join("; "),
             "put a backup in its place; keep the file, it may still be read",
         ),
-        Err(error) => Finding::bad(WHAT, error.to_string(), "is the disk well?"),
+        Err(error) => Finding::bad(WHAT, error.to_string(), "check the disk"),
     };
     match store.close().await {
         Ok(()) => finding,
-        Err(error) => Finding::bad(WHAT, error.to_string(), "is the disk well?"),
+        Err(error) => Finding::bad(WHAT, error.to_string(), "check the disk"),
     }
 }
 
@@ -145,7 +145,7 @@ pub(super) fn look_at_disk(data_dir: &Path) -> Finding {
                 Finding::bad(
                     WHAT,
                     format!("{free} MiB left where the data is"),
-                    "make room: children stand still when the disk is full",
+                    "make room: children stop when the disk is full",
                 )
             } else {
                 Finding::good(WHAT, format!("{free} MiB left"))
@@ -155,8 +155,8 @@ pub(super) fn look_at_disk(data_dir: &Path) -> Finding {
     }
 }
 
-/// Looks at the clock, by which deadlines count. A clock that was set back keeps every waiting
-/// approval open for longer than it should.
+/// Looks at the clock, because deadlines depend on it. A clock that was set back keeps every
+/// waiting approval open for longer than it should.
 pub(super) fn look_at_clock(dir: &Path) -> Finding {
     const WHAT: &str = "clock";
     let newest = ["plexus.db", "plexus.db-wal", "server.json", TOKEN_FILE]
@@ -172,10 +172,10 @@ pub(super) fn look_at_clock(dir: &Path) -> Finding {
                 "the data was written {} s in the future: the clock was set back",
                 ahead.as_secs()
             ),
-            "set it (timedatectl set-ntp true); deadlines of what waits count wrong until then",
+            "set it (timedatectl set-ntp true); until then, deadlines are wrong",
         );
     }
-    Finding::good(WHAT, "not behind the data")
+    Finding::good(WHAT, "not earlier than the data")
 }
 
 /// The nearest directory above that exists.

@@ -1,5 +1,5 @@
 //! Live pieces of text beside the events that bring the same text whole. The two travel apart, so
-//! either may be ahead of the other; each word is shown once.
+//! either may arrive first; each word is shown once.
 
 use std::collections::BTreeSet;
 

@@ -53,7 +53,7 @@ pub(in crate::cli) struct View {
     status: usize,
 }
 
-/// What a decision made of the input.
+/// How a decision changed the input.
 #[derive(Clone, Copy)]
 enum Edit<'a> {
     None,

@@ -92,7 +92,7 @@ impl Question {
         };
         let mut lines = vec![format!("{} {wants}", screen.paint(Tone::Warn, "?"))];
         if let Some(at) = self.approval.expires_at {
-            let left = format!("denied by itself in {}", duration(at.0 * 1_000 - now_ms()));
+            let left = format!("denied automatically in {}", duration(at.0 * 1_000 - now_ms()));
             lines.push(format!("  {}", screen.paint(Tone::Faint, &left)));
         }
         let is_of_subagent = |said: &&str| said.starts_with("subagent ");
