@@ -103,7 +103,7 @@ pub(crate) async fn a_truncated_transcript_wakes_nothing(cli: PathBuf) -> Result
     let (chat, approval) = stage.parked(&session, RUN).await;
     let text = std::fs::read(stage.transcript())?;
     std::fs::write(stage.transcript(), &text[..text.len() / 2])?;
-    stage.runs_nothing(&session, chat, &approval, "was changed since it was parked").await;
+    stage.runs_nothing(&session, chat, &approval, "was changed after it was parked").await;
     Ok(())
 }
 

@@ -223,7 +223,7 @@ pub(crate) async fn a_transcript_that_was_changed_wakes_nothing(cli: PathBuf) ->
     assert_eq!(stage.world.wait_for_end(&session, chat).await, "failed");
     let events = stage.world.events(&session, chat).await;
     let words = events.last().unwrap()["message"].to_string();
-    assert!(words.contains("was changed since it was parked"), "{words}");
+    assert!(words.contains("was changed after it was parked"), "{words}");
     assert_eq!(stage.runs_of_the_command(), 0);
     Ok(())
 }

@@ -94,13 +94,13 @@ impl Receivers {
             let known: Vec<&str> = receivers.iter().map(|it| it.name.as_str()).collect();
             CallError::not_found(format_args!("test {name:?}: no receiver has this name"))
                 .with_field("name")
-                .with_hint(format_args!("known are: {}", known.join(", ")))
+                .with_hint(format_args!("the receivers are: {}", known.join(", ")))
         })?;
         if let To::Webhook(_) = receiver.to {
             return Err(CallError::invalid(
-                "test a webhook: it is told events, and a test is none",
+                "test a webhook: it receives events only, and a test is not an event",
             )
-            .with_hint("let a chat end and look at notify.receivers"));
+            .with_hint("let a chat end, then look at notify.receivers"));
         }
         let message = Message::test(name, self.public_url());
         match receiver.to.send(&message, receiver.timeout, &self.push).await {

@@ -34,7 +34,7 @@ async fn a_button_decides_once_and_a_second_press_is_told_what_stands() {
     let message = ntfy.wait_for(1).await.remove(0);
     assert_eq!(message["title"], "asks asks: Write", "{message:#}");
     let text = message["message"].as_str().unwrap();
-    for part in ["content: hello", "risk ", "denied by itself in "] {
+    for part in ["content: hello", "risk ", "denied automatically in "] {
         assert!(text.contains(part), "{part} is missing in {text}");
     }
 
@@ -97,7 +97,7 @@ async fn a_message_holds_no_more_of_the_input_than_configured() {
     {
         assert_eq!(message.contains("hidden-word"), command, "{message}");
         assert_eq!(message.contains("private remark"), remark, "{message}");
-        assert!(message.contains("denied by itself in "), "{message}");
+        assert!(message.contains("denied automatically in "), "{message}");
         assert_eq!(message.contains("plx_hook_"), *message == full, "{message}");
     }
 
