@@ -51,7 +51,7 @@ pub(crate) enum HomeError {
         source: std::io::Error,
     },
     /// Something lies where nothing may lie.
-    #[error("{} must be empty: what lies there decides without a question; remove \
+    #[error("{} must be empty: what is there would decide without asking; remove \
         it", .0.display())]
     NotEmpty(PathBuf),
     /// The first process in the home failed.

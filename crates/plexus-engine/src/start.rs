@@ -89,10 +89,11 @@ pub(crate) enum StartError {
     )]
     NoAddress,
     #[error(
-        "could not start the agent: this server's lease is over, and another may have taken over"
+        "could not start the agent: this server's lease has ended, and another server may \
+         have taken over"
     )]
     Untrusted,
-    #[error("could not start the agent: it would run what lies in {} without a question; remove \
+    #[error("could not start the agent: it would run what is in {} without asking; remove \
         it first", .0.display())]
     Unwanted(PathBuf),
     #[error("could not wake the agent: {0}; nothing ran")]

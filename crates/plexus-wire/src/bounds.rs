@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// A number that is out of its range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{found} is not from {least} to {most}")]
+#[error("{found} is not between {least} and {most}")]
 pub struct OutOfRange {
     found: u64,
     least: u64,
@@ -222,7 +222,7 @@ pub(crate) fn maybe_amount<'de, D: Deserializer<'de>>(
 ) -> Result<Option<f64>, D::Error> {
     match Option::<f64>::deserialize(deserializer)? {
         Some(amount) if amount.is_nan() || amount < 0.0 => {
-            Err(serde::de::Error::custom(format_args!("{amount} is no amount of money")))
+            Err(serde::de::Error::custom(format_args!("{amount} is not an amount of money")))
         }
         amount => Ok(amount),
     }

@@ -71,7 +71,10 @@ impl crate::text::Check for ImageType {
         if IMAGE_TYPES.contains(&text) {
             return Ok(());
         }
-        Err(format!("{text:?} is no type that models take: {}", IMAGE_TYPES.join(", ")))
+        Err(format!(
+            "{text:?} is not a type that models take; use one of {}",
+            IMAGE_TYPES.join(", ")
+        ))
     }
 }
 

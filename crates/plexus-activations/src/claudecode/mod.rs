@@ -432,7 +432,7 @@ fn wrong_cursor(error: StoreError) -> CallError {
 pub(crate) fn said(health: &impl serde::Serialize) -> Result<Option<Value>, CallError> {
     serde_json::to_value(health).map(Some).map_err(|error| {
         tracing::error!(%error, "an activation's health could not be serialised");
-        CallError::internal("say how it is")
+        CallError::internal("report its health")
     })
 }
 

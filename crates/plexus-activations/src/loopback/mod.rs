@@ -355,7 +355,7 @@ impl Loopback {
             ))
         })?;
         let url = self.address.get().ok_or_else(|| {
-            CallError::unavailable("say where this server listens: it does not yet")
+            CallError::unavailable("say where this server listens: it does not listen yet")
         })?;
         let token = self.identity.mint(Caller::Child(session.id), None).await?;
         Ok(Configured {

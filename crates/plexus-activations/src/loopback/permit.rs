@@ -130,7 +130,7 @@ impl Loopback {
 
     async fn asking_session(&self, caller: &Caller) -> Result<SessionRecord, CallError> {
         let Caller::Child(id) = caller else {
-            return Err(CallError::forbidden("ask for permission: that is for a child"));
+            return Err(CallError::forbidden("ask for permission: only a child does"));
         };
         self.store.session(*id).await.map_err(CallError::from)
     }

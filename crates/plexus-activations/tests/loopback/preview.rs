@@ -115,7 +115,7 @@ async fn nothing_is_tried_for_others_and_nothing_else_is() {
         (Caller::Session(below), below, "Bash", &rm, ErrorKind::NotFound, "find the approval"),
         (Caller::Child(below), below, "Bash", &rm, ErrorKind::Forbidden, "not for you"),
         (stranger, below, "Bash", &rm, ErrorKind::NotFound, "find the approval"),
-        (Caller::Operator, below, "Write", &write, ErrorKind::Invalid, "no shell command"),
+        (Caller::Operator, below, "Write", &write, ErrorKind::Invalid, "not a shell command"),
         (Caller::Operator, open, "Bash", &rm, ErrorKind::Invalid, "its session has no wall"),
     ] {
         let id = format!("{says} {caller:?}");

@@ -94,7 +94,7 @@ async fn answers_that_do_not_fit_are_refused_and_the_question_still_waits() {
         (
             json!({"approval_id": bash["id"], "approve": true, "answers": {"Which?": ["a"]}}),
             "answers",
-            "this request is no question",
+            "this request is not a question",
         ),
     ] {
         let refused = desk.call("loopback.respond", params.clone()).await.unwrap_err();

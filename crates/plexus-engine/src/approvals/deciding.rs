@@ -67,7 +67,7 @@ impl Approvals {
         };
         let (record, fresh) = committed
             .approval()
-            .ok_or_else(|| CallError::internal("decide: the store did not say what stands"))?;
+            .ok_or_else(|| CallError::internal("decide: the store returned no decision"))?;
         let record = record.clone();
         self.decided(&record, fresh);
         Ok((record, fresh))
@@ -147,7 +147,8 @@ impl Approvals {
             && !self.agents.get(&config.agent)?.driver.takes_edit(&record.tool_name)
         {
             return Err(CallError::invalid(format_args!(
-                "allow another input: {} has not the power edit_input, it runs what it asked about",
+                "allow another input: {} does not have the power edit_input: it runs what it asked \
+                 about",
                 config.agent
             ))
             .with_field("updated_input")
