@@ -43,7 +43,7 @@ pub struct Confine {
     /// Let this path be written too.
     #[arg(long, value_name = "PATH")]
     write: Vec<PathBuf>,
-    /// Run over a copy, without network, and show which files would change.
+    /// Run on a copy, without network, and show which files would change.
     #[arg(long)]
     dry_run: bool,
     /// Print the dry run as JSON.

@@ -95,8 +95,8 @@ pub enum Command {
         #[command(flatten)]
         json: Json,
     },
-    /// Run a shell command that waits over a copy, within its wall and without a network, and show
-    /// what it changes. It decides nothing.
+    /// Run a waiting shell command on a copy, within its wall and without a network, and show what
+    /// it changes. It decides nothing.
     Preview {
         /// The approval: its id, or the beginning of it.
         #[arg(value_name = "ID", add = approvals())]

@@ -60,7 +60,7 @@ pub(super) enum Move {
     Edit(Editing),
     /// Let the person page through this, and ask on.
     View(Vec<String>),
-    /// Try the command over a copy, show what it changes, and ask on.
+    /// Try the command on a copy, show what it changes, and ask again.
     Preview,
 }
 

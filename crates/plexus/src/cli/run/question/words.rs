@@ -80,7 +80,7 @@ pub(super) fn help() -> Vec<String> {
         "  e  edit what would run in $EDITOR, see the difference, then allow it",
         "  E  the same with the whole input, as JSON",
         "  a  allow it and remember a rule for calls like it",
-        "  p  try a shell command over a copy, and see what it changes; it decides nothing",
+        "  p  try a shell command on a copy, and see what it changes; it decides nothing",
         "  s  show the call again",
         "  v  view all of it, in $PAGER when it is long",
         "  d  leave it waiting and go",
