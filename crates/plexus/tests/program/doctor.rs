@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 
 use crate::installation::{Installation, eventually, executable, text};
 use serde_json::Value;
-use testkit::small_disk::SmallDisks;
 
 /// What doctor says about one thing.
 #[derive(Debug)]
@@ -149,20 +148,6 @@ fn a_data_directory_that_cannot_be_used() {
     std::fs::create_dir(place.data()).unwrap();
     std::fs::set_permissions(place.data(), std::fs::Permissions::from_mode(0o755)).unwrap();
     odd(&ask(&mut doctor(&place), "data"), "can be read by others", "chmod 700");
-}
-
-#[test]
-fn a_disk_with_hardly_any_room() {
-    let Some(mut disks) = SmallDisks::new_or_explain("a_disk_with_hardly_any_room") else { return };
-    let place = Installation::new();
-    disks.mount(&place.data(), "4m").unwrap();
-    let plain = doctor(&place);
-    let launcher = disks.launcher();
-    let mut inside = Command::new(&launcher[0]);
-    inside.args(&launcher[1..]).arg(plain.get_program()).args(plain.get_args()).env_clear();
-    inside.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    bad(&ask(&mut inside, "disk"), "4 MiB left", "make room");
-    assert_eq!(ask(&mut doctor(&place), "disk").verdict, "good", "outside there is room");
 }
 
 #[test]

@@ -136,22 +136,26 @@ pub(super) async fn look_at_store(dir: &Path, server_runs: bool) -> Finding {
 
 /// Looks at how much room is left.
 pub(super) fn look_at_disk(data_dir: &Path) -> Finding {
-    const WHAT: &str = "disk";
-    const ENOUGH_MIB: u64 = 512;
     match rustix::fs::statvfs(existing(data_dir)) {
-        Ok(stat) => {
-            let free = stat.f_bavail.saturating_mul(stat.f_frsize) / (1024 * 1024);
-            if free < ENOUGH_MIB {
-                Finding::bad(
-                    WHAT,
-                    format!("{free} MiB left where the data is"),
-                    "make room: children stop when the disk is full",
-                )
-            } else {
-                Finding::good(WHAT, format!("{free} MiB left"))
-            }
-        }
-        Err(error) => Finding::odd(WHAT, format!("could not look: {error}"), ""),
+        Ok(stat) => room(stat.f_bavail.saturating_mul(stat.f_frsize) / (1024 * 1024)),
+        Err(error) => Finding::odd(DISK, format!("could not look: {error}"), ""),
+    }
+}
+
+const DISK: &str = "disk";
+
+/// Less room than this is reported, so that a person learns of it before the disk is full.
+const ENOUGH_MIB: u64 = 512;
+
+fn room(free_mib: u64) -> Finding {
+    if free_mib < ENOUGH_MIB {
+        Finding::bad(
+            DISK,
+            format!("{free_mib} MiB left where the data is"),
+            "make room: children stop when the disk is full",
+        )
+    } else {
+        Finding::good(DISK, format!("{free_mib} MiB left"))
     }
 }
 
@@ -198,4 +202,32 @@ fn unwritable(what: &'static str, dir: &Path, error: &std::io::Error) -> Finding
         words,
         "make it yours (ls -ld shows whose it is), or name another with --data-dir",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    #[test]
+    fn a_disk_with_hardly_any_room_is_reported() {
+        for (free_mib, verdict, words) in [
+            (0, Verdict::Bad, "0 MiB left where the data is"),
+            (4, Verdict::Bad, "4 MiB left where the data is"),
+            (ENOUGH_MIB - 1, Verdict::Bad, "511 MiB left where the data is"),
+            (ENOUGH_MIB, Verdict::Good, "512 MiB left"),
+        ] {
+            let found = room(free_mib);
+            assert_eq!((found.verdict, found.words.as_str()), (verdict, words));
+            assert_eq!(found.next.contains("make room"), verdict == Verdict::Bad);
+        }
+    }
+
+    #[test]
+    fn the_disk_of_a_directory_that_is_not_made_yet_is_that_of_its_parent() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(existing(&folder.path().join("not/yet")), folder.path());
+        let found = look_at_disk(&folder.path().join("not/yet"));
+        assert!(found.words.contains(" MiB left"), "{found:?}");
+    }
 }
