@@ -109,7 +109,8 @@ impl Namespace {
 /// methods of `loopback`.
 const SHORT_LIST: &[&str] = &["create", "chat_async", "poll", "get", "cancel", "delete"];
 
-/// Sessions and chats.
+/// Sessions and chats of every kind of agent. It serves the namespaces `agents`, `claudecode` and
+/// `cone`.
 pub struct ClaudeCode {
     namespace: Namespace,
     /// Whether its methods are among the tools and resources that MCP lists. Those of the other

@@ -19,8 +19,8 @@ use crate::event::ToNewEvent;
 use crate::session::SessionConfig;
 
 impl Approvals {
-    /// Decides an approval for `caller`, then sends the answer. Repeating the same answer succeeds;
-    /// a different one is a conflict that names the standing decision.
+    /// Commits a decision of `caller`; the commit wakes the task that sends the answer. Repeating
+    /// the same answer succeeds; a different one is a conflict that names the standing decision.
     ///
     /// A rule that remembers the decision is part of the same transaction.
     pub async fn respond(

@@ -323,8 +323,8 @@ impl Run {
             None => None,
         };
         if open.as_ref().is_some_and(|chat| chat.trace == Trace::Ephemeral) {
-            // That chat gets a process of its own, on a copy of the conversation; this one's turn
-            // waits for nobody.
+            // The open chat is ephemeral and gets its own process. Nobody wants the turn that this
+            // process began, so it is ended.
             self.end_now();
             return Ok(());
         }

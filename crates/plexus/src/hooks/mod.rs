@@ -3,11 +3,18 @@
 //!
 //! The transaction that stores a fact also puts its entry into the outbox. The entry leaves when
 //! its receiver has taken it, or when it is too old. After a crash in between, the entry is sent
-//! again with the same id: delivery is at least once. In reading order: [`receiver`] is who is
-//! told, with [`notify`] and [`quiet`] for services that show messages to people; [`message`] is
-//! what they show; `kinds` has one file for each service, which use `http` and `secret`; `listen`
-//! takes presses of buttons; `line` is what goes to one receiver; [`stats`] what `/metrics` and
-//! `plexus doctor` show; `activation` has the methods; this file is who is told now.
+//! again with the same id: delivery is at least once.
+//!
+//! In reading order:
+//! - [`receiver`]: a configured receiver; [`notify`] and [`quiet`]: settings of the services that
+//!   show messages to people;
+//! - [`message`]: what such a service shows;
+//! - `kinds`: one file for each service; `http` and `secret`: what they share;
+//! - `listen`: buttons that people press;
+//! - `line`: the task that sends to one receiver;
+//! - [`stats`]: the numbers for `/metrics` and `plexus doctor`;
+//! - `activation`: the methods;
+//! - this file: the current receivers, which can change while the server runs.
 
 mod activation;
 mod http;
