@@ -188,7 +188,7 @@ async fn a_late_answer_to_an_interrupt_interrupts_only_a_chat_that_is_to_end() {
     let says = async |hub: &SimulatedHub, name: &str| {
         let path = hub.run_dir(&session, 0).join("journal/000001.jsonl");
         let mut journal = std::fs::OpenOptions::new().append(true).open(path).unwrap();
-        // What stands behind a line is read after everything that the line asks for is done.
+        // The line after it is read when everything that the line asks for is done.
         for line in [&late, &json!({"type": name})] {
             journal.write_all(format!("{line}\n").as_bytes()).unwrap();
             hub.wait_for(&session, name, |page| line == &late || page.to_string().contains(name))

@@ -46,7 +46,7 @@ async fn a_fork_begins_after_any_chat_that_completed_or_at_the_root() {
     let events = hub.chat_to_end(at_root["id"].as_str().unwrap(), "sim:\nrecall").await;
     assert_eq!(texts(&events), ["Nothing was said before."]);
 
-    // The fork is a session like any other: it is forked behind its own chats, and what is its
+    // The fork is a session like any other: it can be forked after its own chats, and what is its
     // source's is forked there.
     let own = &hub.session(behind).await["head"]["node_id"];
     let again = hub

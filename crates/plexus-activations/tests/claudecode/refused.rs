@@ -114,7 +114,8 @@ async fn an_allow_for_a_refused_request_is_a_breach() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_that_cannot_be_stored_does_not_hide_a_tool_that_nobody_allowed() {
     let (puppet, hub, session) = Puppet::on_stage().await;
-    // More blocks than one commit takes, and behind them what a tool gave that ran unasked.
+    // More blocks than one commit takes, and after them the result of a tool that ran without
+    // being asked about.
     let mut content =
         vec![json!({"type": "text", "text": "x"}); plexus_store::limits::MAX_BATCH_EVENTS + 1];
     content.push(

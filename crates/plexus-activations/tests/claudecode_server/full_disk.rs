@@ -44,7 +44,7 @@ pub(crate) async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited
     fill(&filler).unwrap();
     std::fs::write(setup.work().join("go"), "").unwrap();
     exists(&setup.work().join("gone")).await;
-    // More than a pipe holds is behind it, and there is room for the rest of a page: the last line
+    // More than a pipe holds comes after it, and there is room for the rest of a page: the last line
     // stands there by half, for as long as it may take.
     let segment = setup.run_dir(&session, 0).segment(SegmentNo(1));
     let at_the_end = || {

@@ -37,7 +37,7 @@ pub(crate) async fn while_a_child_waits_for_permission() {
     let still = setup.approval(&session).await;
     assert_eq!(still["id"], approval["id"]);
     setup.allow(&still).await;
-    // Killed again right behind the decision: it is sent once more if it was not taken.
+    // Killed again right after the decision: it is sent once more if it was not taken.
     setup.server.crash_and_restart().await.unwrap();
     let (status, events) = setup.end(&session).await;
     assert_eq!(status, "complete");

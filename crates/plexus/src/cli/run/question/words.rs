@@ -38,7 +38,7 @@ impl Question {
             Step::Reason if wide => "  why not? (the agent reads it) > ".into(),
             Step::Reason => "  why not? > ".into(),
             Step::Remember if wide => {
-                "  number or pattern, `all` behind it for every session; empty goes back > ".into()
+                "  number or pattern, then `all` for every session; empty goes back > ".into()
             }
             Step::Remember => "  which? > ".into(),
             Step::Confirm { .. } if wide => {
