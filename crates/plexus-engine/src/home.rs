@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_would_decide_unasked_is_refused() {
+    async fn a_home_with_files_that_decide_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (homes, home) = (Homes::default(), home(dir.path()));
         std::fs::create_dir_all(home.dir.join("rules")).unwrap();

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed_is_an_error() {
+    fn a_path_that_cannot_be_resolved_is_an_error() {
         for path in
             ["src/a.rs", "/src/loop", "/src/new/../../etc", "/proc/self/root/etc", "/proc/1/cwd"]
         {

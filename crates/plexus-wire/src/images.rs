@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_model_would_take_is_refused() {
+    fn images_that_no_model_takes_are_refused() {
         #[derive(Debug, Deserialize)]
         struct Params {
             #[serde(deserialize_with = "maybe_images")]

@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forbidden_above_stands_first() {
+    fn tools_that_the_parent_forbids_come_first() {
         let config = |tools: &[&str]| {
             SessionConfig {
             disallowed_tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),

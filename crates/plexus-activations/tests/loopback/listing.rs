@@ -16,7 +16,7 @@ fn keys(value: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn what_waits_has_every_field_of_the_table() {
+async fn a_pending_approval_has_every_documented_field() {
     let hub = Arc::new(ChildlessHub::new().await);
     assert_eq!(hub.ok("loopback.pending", json!({})).await, json!({"type": "ok", "approvals": []}));
     let session = hub.create("asker", json!({"loopback_timeout_secs": 100})).await;

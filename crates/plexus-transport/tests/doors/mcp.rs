@@ -323,7 +323,7 @@ async fn the_newest_protocol_needs_no_session_and_answers_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_a_bad_request() {
+async fn a_malformed_message_is_a_bad_request() {
     let server = Server::start(&Arc::default()).await;
     let (client, _) = McpClient::begin(&server, OPERATOR).await;
     let deep = format!(

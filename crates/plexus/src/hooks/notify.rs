@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_entry_is_said() {
+    fn a_faulty_entry_is_explained() {
         for (text, expected) in [
             ("to = \"pigeon\"", "pigeon"),
             ("to = \"ntfy\"", "topic"),

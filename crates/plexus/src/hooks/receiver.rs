@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_entry_is_said() {
+    fn a_faulty_entry_is_explained() {
         assert_eq!(
             receivers(&[webhook(|_| {})], &[], &env()).unwrap()[0].timeout,
             Duration::from_secs(10)

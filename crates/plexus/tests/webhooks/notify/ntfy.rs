@@ -165,7 +165,7 @@ async fn a_wrong_token_or_address_is_said_and_the_request_waits_as_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_in_a_burst_goes_as_one_message() {
+async fn a_burst_of_events_is_one_message() {
     let ntfy = Ntfy::start(TOKEN);
     let config = to(&ntfy, "phone", "detail = \"summary\"\ntimeout_secs = 60")
         .replace("burst_secs = 0", "burst_secs = 1");
