@@ -101,7 +101,7 @@ pub(crate) fn chat_running(standing: &Chat) -> StoreError {
 }
 
 pub(crate) fn chat_full() -> StoreError {
-    StoreError::invalid("append the event: the chat has as many events as it can have")
+    StoreError::invalid("append the event: the chat has the most events that it can have")
 }
 
 // Readers' positions.
@@ -225,15 +225,15 @@ pub(crate) fn decision(
 }
 
 pub(crate) fn passed_on(standing: &ApprovalRecord) -> StoreError {
-    StoreError::conflict("escalate: it is decided, or somebody else has done it", standing)
+    StoreError::conflict("escalate: it is decided, or was escalated already", standing)
 }
 
 pub(crate) fn not_to_settle(standing: &ApprovalRecord) -> StoreError {
-    StoreError::conflict("settle: it is pending, or settled otherwise", standing)
+    StoreError::conflict("settle: it is pending, or was settled in another way", standing)
 }
 
 pub(crate) fn parked_elsewhere(standing: &ApprovalRecord) -> StoreError {
-    StoreError::conflict("park or wake: the approval is not where this step begins", standing)
+    StoreError::conflict("park or wake: the approval is in another state", standing)
 }
 
 // Rules.
@@ -253,7 +253,7 @@ pub(crate) fn rule_used_up(standing: &StoredRule) -> StoreError {
 // Servers that share the store.
 
 pub(crate) fn lease_over(lease: Lease) -> StoreError {
-    StoreError::fenced(format_args!("write as server {}: its lease is over", lease.server))
+    StoreError::fenced(format_args!("write as server {}: its lease has ended", lease.server))
 }
 
 pub(crate) fn of_another(owner: ServerId) -> StoreError {

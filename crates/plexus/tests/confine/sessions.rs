@@ -231,7 +231,8 @@ pub(crate) fn tell_what_was_left_for_programs_outside(
         let told = async || {
             let ended = site.chat(&session, &prompt).await?;
             ensure!(ended.status == "complete", "{:#?}", ended.events);
-            let is_ours = |it: &&str| it.starts_with("programs outside the wall may run");
+            let is_ours =
+                |it: &&str| it.starts_with("these files, which programs outside the wall may run");
             let told: Vec<_> = ended.messages().into_iter().filter(is_ours).collect();
             Ok(told.join("\n"))
         };
