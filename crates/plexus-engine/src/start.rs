@@ -431,7 +431,7 @@ fn first_agent() -> String {
 /// The directories must still be what they were when the session was created: a link put in their
 /// place could lead to our own data.
 pub(crate) fn check_dirs(settings: &Settings, config: &SessionConfig) -> Result<(), StartError> {
-    // A model without tools reads nothing there, and may stand in the server's own directory.
+    // A model without tools reads nothing there, so it may run in the server's own directory.
     if config.agent == CONE {
         return Ok(());
     }

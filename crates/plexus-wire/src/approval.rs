@@ -110,7 +110,7 @@ pub struct Approval {
     pub status: Said<ApprovalStatus>,
     /// When it was asked.
     pub created_at: Seconds,
-    /// When it is denied by itself.
+    /// When it is denied automatically.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Seconds>,
     /// Who is asked now, if it was passed on.

@@ -75,7 +75,7 @@ pub struct CreateParams {
     )]
     pub may_decide: Option<Vec<String>>,
     /// What is read of the repository: `instructions` (`CLAUDE.md`; without this parameter),
-    /// `ignore` (nothing), or `trust` (its settings and hooks too; the operator's to say).
+    /// `ignore` (nothing), or `trust` (its settings and hooks too; only the operator may).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_settings: Option<ProjectSettings>,
     /// How permission requests travel: `auto`, `control` or `mcp`.

@@ -126,7 +126,7 @@ impl ClaudeCode {
     }
 
     /// The refusal of a chat while another one of the session runs, with that chat as `streams`
-    /// shows it. It may have ended since; then nothing stands.
+    /// shows it. It may have ended since; then there is none.
     async fn one_is_running(&self, session: &SessionRecord) -> Result<CallError, CallError> {
         let busy = CallError::busy("start a chat: one is running in this session", BUSY_RETRY_MS)
             .with_hint("claudecode.send steers the running one, claudecode.cancel ends it");

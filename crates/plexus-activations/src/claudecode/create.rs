@@ -380,7 +380,7 @@ enum ForkPoint {
 /// What a child has from its parent without saying so: what is forbidden above stays forbidden, and
 /// supervision gets no looser.
 fn inherit(parent: &SessionConfig, child: &mut SessionConfig) {
-    // What comes from above stands first.
+    // What the parent forbids comes first.
     let own = std::mem::replace(&mut child.disallowed_tools, parent.disallowed_tools.clone());
     child
         .disallowed_tools

@@ -45,7 +45,7 @@ use serde_json::Value;
 
 use crate::handler::handler;
 
-/// The name under which the methods of sessions stand.
+/// The namespaces that have methods or handles of sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Namespace {
     /// `agents`: sessions of every agent.

@@ -1,4 +1,4 @@
-//! What whoever creates a session and writes its prompts gives to a real agent.
+//! What a session's parameters and prompts give to a real agent.
 
 use std::path::PathBuf;
 

@@ -110,7 +110,7 @@ async fn as_many_warm_children_leave_as_places_are_wanted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_cancelled_while_it_waits_for_a_place_never_starts() {
-    // Whoever has to make room and does not listen would be killed after the grace.
+    // A process that must make room and does not end would be killed after the grace period.
     let hour = Duration::from_secs(3_600);
     let hub =
         SimulatedHub::with(|settings| (settings.max_running, settings.grace) = (1, hour)).await;

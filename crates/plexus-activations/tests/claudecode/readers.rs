@@ -397,7 +397,7 @@ async fn no_piece_of_a_text_comes_after_the_event_it_belongs_to() {
         assert_eq!(told.len(), TEXTS);
     }
     assert!(shown > 0, "no live text came at all");
-    // Whoever comes later reads the past first, and none of its pieces.
+    // A later reader reads the past events first, and none of their pieces.
     let mut late = hub.stream("claudecode.follow", follow).await;
     let past = take(&mut late, 5 * (TEXTS + 2)).await;
     assert!(past.iter().all(|item| item["seq"].is_u64()), "{past:#?}");

@@ -1,4 +1,4 @@
-//! What whoever creates a session and writes its prompts gives to the real CLI.
+//! What a session's parameters and prompts give to the real CLI.
 
 use std::path::PathBuf;
 

@@ -125,7 +125,7 @@ async fn an_unanswered_request_goes_up_to_the_grandparent_then_to_the_operator_a
         passed_on.collect::<Vec<_>>(),
         [format!("session {top}"), "the operator".to_owned()]
     );
-    // Whoever was asked before has lost exclusivity, not the right to answer.
+    // The session that was asked before may still answer.
     hub.respond(Caller::Session(middle), &asked, true).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "allow");
     assert_eq!(hub.last_decision(child).await["decided_by"], json!({"session": middle}));

@@ -268,7 +268,7 @@ async fn a_session_token_reaches_nobody_but_those_below_it() {
             attempts += 1;
         }
     }
-    // Its own question is not its to answer either, alone or among others; and guessing is no way.
+    // It may not answer its own question either, alone or among others; nor guess an id.
     let mut questions: Vec<Value> =
         family.others.iter().map(|other| other.question["id"].clone()).collect();
     questions.push(family.own_question["id"].clone());

@@ -1,4 +1,4 @@
-//! Rules that decisions speak for: proposed with evidence to whoever decided, and never made by
+//! Rules that decisions support: proposed with evidence to the decider, and never made by
 //! themselves.
 
 use std::sync::Arc;

@@ -71,7 +71,7 @@ impl fmt::Debug for ApiKey {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The address is no address.
+    /// The address is not valid.
     #[error("{0:?} is not the address of an API: write https://host")]
     Address(String),
     /// A key cannot be sent in the clear to another machine.

@@ -36,7 +36,7 @@ pub(super) enum Place {
     /// The agent, or something that the agent started, started it. The words of the processes in
     /// between, and its own; the agent's own child comes first.
     Below(Vec<String>),
-    /// It outlived whoever started it.
+    /// It outlived the process that started it.
     Left,
 }
 

@@ -219,8 +219,7 @@ impl Hooks {
         Ok(told.into_iter().map(Change::Enqueue).collect())
     }
 
-    /// Tells of a request that needs nobody any more. `record` shows how it stands after the
-    /// decision.
+    /// Tells of a request that is settled. `record` is the approval after the decision.
     pub(crate) fn resolved(&self, record: &ApprovalRecord) -> Result<Vec<OutboxEntry>, StoreError> {
         let event = match record.status {
             ApprovalStatus::Expired => HookEvent::ApprovalExpired,

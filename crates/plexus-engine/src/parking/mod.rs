@@ -74,8 +74,8 @@ pub(crate) fn inode(directory: &Path) -> Option<u64> {
     directory.metadata().ok().map(|found| found.ino())
 }
 
-/// The share of the memory that must be left, as a divisor: a machine with less parks whoever
-/// waits, however short.
+/// The share of the memory that must be left, as a divisor: a machine with less parks every agent
+/// that waits, however short.
 const SHORT_OF_MEMORY: u64 = 20;
 
 /// Whether the machine is short of memory. One that does not report its memory is not.

@@ -1,6 +1,6 @@
 //! Refusals that depend on the stored state, in the same words for every engine.
 //!
-//! The tables read the record that stands and hand it in. Most rules are decided here; where only a
+//! The tables read the current record and hand it in. Most rules are decided here; where only a
 //! statement can tell (an `UPDATE` that names the state it expects), the tables decide and take the
 //! words from here. Bounds that need no look at the store are in [`check`](super::check).
 
@@ -63,7 +63,7 @@ pub(crate) fn new_name_taken(name: &str, holder: SessionId) -> StoreError {
     StoreError::conflict(format_args!("rename it to {name:?}: the name is taken"), &holder)
 }
 
-/// Refuses an update of another revision than the one that stands.
+/// Refuses an update of another revision than the current one.
 pub(crate) fn update(update: &UpdateSession, standing: &SessionRecord) -> Judged {
     match update.expects_revision {
         Some(revision) if revision != standing.revision => {
@@ -155,7 +155,7 @@ pub(crate) fn run_goes_on(run: &RunRecord) -> Judged {
     }
 }
 
-/// Refuses a journal position before the one that is expected to stand.
+/// Refuses a journal position before the expected one.
 pub(crate) fn journal_goes_on(set: &SetJournalPosition) -> Judged {
     if set.to >= set.expects {
         Ok(())

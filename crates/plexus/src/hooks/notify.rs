@@ -274,7 +274,7 @@ fn word(field: &str, text: Option<&str>) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A token that can stand in a header.
+/// A token that fits into a header.
 fn as_header(token: SecretToken) -> Result<SecretToken, String> {
     if token.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(token);

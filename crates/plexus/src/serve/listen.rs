@@ -30,11 +30,11 @@ pub async fn bind(config: &Config) -> Result<TcpListener> {
     take(address).await
 }
 
-/// Binds the address for TLS, if one is configured. Whoever names it wants to be reached there, and
-/// nothing on it goes without encryption, so it needs no further leave.
+/// Binds the address for TLS, if one is configured. It may be reachable from other machines without
+/// `allow_non_loopback`, because everything on it is encrypted.
 ///
 /// # Errors
-/// When the address is not one, or is taken.
+/// When the address is not valid, or is taken.
 pub async fn bind_tls(config: &Config) -> Result<Option<TcpListener>> {
     if config.tls.listen.is_empty() {
         return Ok(None);

@@ -222,7 +222,7 @@ fn an_answer_that_selects_nothing_leaves_the_call_to_others() {
     let session = editor.open(&installation);
     let prompt = editor.prompt(&session, BASH);
     let question = editor.question("echo ran >> made");
-    // Zed says this just before it cancels; it is no denial.
+    // Zed says this just before it cancels; it is not a denial.
     editor.answer(&question, json!({"outcome": "cancelled"}));
     editor.chunk("agent_thought_chunk", "nothing was decided here");
     let waiting = installation.pending();

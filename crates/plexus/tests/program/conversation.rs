@@ -24,7 +24,7 @@ fn the_next_line_is_the_next_prompt() {
     terminal.answer(ASKS, "n\n");
     terminal.answer("why not?", "not now\n");
     terminal.wait_for("complete · 1 denied in");
-    // An empty line is no prompt.
+    // An empty line is not a prompt.
     terminal.answer("> ", "\n");
     terminal.answer("> ", CTRL_D);
     terminal.wait_for("plexus run --session talk");

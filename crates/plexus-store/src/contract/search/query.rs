@@ -16,11 +16,11 @@ pub const MAX_QUERY_WORDS: usize = 32;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SearchQuery {
     pub(crate) terms: Vec<Term>,
-    /// What was not understood, in words for whoever typed it.
+    /// What was not understood, in words for the person who typed it.
     pub notes: Vec<String>,
 }
 
-/// Words that must stand one after the other.
+/// Words that must follow each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Term {
     pub(crate) words: Vec<String>,

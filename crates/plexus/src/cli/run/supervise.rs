@@ -68,7 +68,7 @@ pub(in crate::cli) struct Supervision {
     pub(super) question: Option<Question>,
     /// The keyboard, unless nobody sits there or another program has it.
     pub(super) keys: Option<Reading>,
-    /// Whether the cursor stands on a line that the person types to the agent.
+    /// Whether the cursor is on a line that the person types to the agent.
     pub(super) typing: bool,
     /// What was typed too late for a chat: the next prompt.
     pub(super) next: Option<String>,

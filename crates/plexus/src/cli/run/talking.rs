@@ -10,10 +10,10 @@ use super::supervise::{Asks, Flow, Stage, Supervision, Talk};
 use crate::cli::screen::{dollars, duration, now_ms};
 use crate::cli::{exit, hints, sanitize};
 
-/// What stands before the next prompt.
+/// What is shown before the next prompt.
 const NEXT: &str = "> ";
 
-/// What stands before a line for the running chat.
+/// What is shown before a line for the running chat.
 const STEER: &str = "» ";
 
 /// The line that leaves, for keyboards without Ctrl-Z.

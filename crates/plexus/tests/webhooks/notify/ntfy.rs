@@ -219,7 +219,7 @@ async fn only_what_is_grave_enough_and_not_in_quiet_hours_is_told() {
     let harmless = ntfy.messages().into_iter().filter(|it| it["title"] == "harmless asks: Write");
     let topics: Vec<Value> = harmless.map(|it| it["topic"].clone()).collect();
     assert!(topics.len() <= 1 && !topics.contains(&json!("grave")), "{topics:?}");
-    // Whoever was not told waits for the end of the quiet hours.
+    // A receiver that was not told waits for the end of its quiet hours.
     eventually_async("one message that waits for the end", PATIENCE, || async {
         let waiting = stage.metric("plexus_webhook_pending", "night").await
             + stage.metric("plexus_webhook_pending", "day").await;

@@ -139,7 +139,7 @@ async fn bad_subscriptions_are_refused() {
     assert_eq!(counted().await, 1, "the same address is one subscription");
     stage.call("notify.push_unsubscribe", json!({"endpoint": good["endpoint"]})).await;
     assert_eq!(counted().await, 0);
-    // A session is no operator.
+    // A session is not the operator.
     let parent = stage.call("identity.parent", json!({"name": "parent"})).await;
     let token = parent["token"].as_str().unwrap();
     let refused = stage.server.call_as(token, "notify.push_subscribe", good).await.unwrap();

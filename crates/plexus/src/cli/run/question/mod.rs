@@ -32,7 +32,7 @@ pub(super) struct Question {
     step: Step,
 }
 
-/// Where the dialogue stands.
+/// The step of the dialogue.
 #[derive(Debug, PartialEq)]
 enum Step {
     Choose,
