@@ -152,7 +152,7 @@ impl ModeSecs {
 }
 
 ranged! {
-    /// In how many seconds a rule ends, with the range of the file of rules.
+    /// After how many seconds a rule ends; a file of rules has the same range.
     RuleSecs(u32): 1 to 4_294_967_295
 }
 

@@ -58,7 +58,8 @@ pub struct CreateParams {
     /// Whether permission requests come to you (true). Without it, what would ask is denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loopback_enabled: Option<bool>,
-    /// How many seconds a permission request waits before it is denied; 0 for ever (300).
+    /// How many seconds a permission request waits before it is denied; 0 waits for ever. Default:
+    /// 300.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loopback_timeout_secs: Option<u64>,
     /// `default`, or `all`: ask also about what the CLI would run unasked.

@@ -198,7 +198,7 @@ async fn a_budget_below_what_is_spent_is_refused_and_a_larger_one_lets_go_on() {
         one * 0.5,
         "nothing changed"
     );
-    // Nobody raises their own, and nobody gives what they have not.
+    // Nobody raises their own budget, and nobody gives more than they have.
     let as_top = Caller::Session(top.parse().unwrap());
     assert_eq!(
         set(as_top, &top, json!({"cost_usd": 9})).await.unwrap_err().kind,

@@ -95,8 +95,8 @@ impl Run {
         Ok(())
     }
 
-    /// Reads the session anew when something has changed under us, and lets go of what is no longer
-    /// ours.
+    /// Returns the session, read again after something changed it. Ends the run when the session was
+    /// deleted or its chat is no longer the open one.
     pub(super) async fn known(&mut self) -> Result<Option<Arc<Known>>, StoreError> {
         if let Some(known) = &self.known {
             return Ok(Some(Arc::clone(known)));

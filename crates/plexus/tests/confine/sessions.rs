@@ -263,7 +263,7 @@ pub(crate) fn are_refused_where_a_configured_path_is_missing(
     })
 }
 
-/// `plexus run` has the wall of the default, and none only where somebody says so.
+/// `plexus run` has the default wall, and no wall only where `--no-wall` asks for that.
 pub(crate) fn of_run_have_none_where_that_is_said(place: &HomeWithProject) -> Result<()> {
     block_on(async {
         let site = Site::start(place, Vec::new(), &[]).await?;

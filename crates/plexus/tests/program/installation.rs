@@ -132,7 +132,7 @@ pub(crate) fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     testkit::wait::eventually(what, DEADLINE, look)
 }
 
-/// Writes a program. A process of its own does so: a file that another thread's child still has
+/// Writes a program, in a process of its own: a file that another thread's child still has
 /// open for writing cannot be run.
 pub(crate) fn executable(path: &Path, script: &str) {
     let line = "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"";

@@ -259,7 +259,7 @@ pub(crate) async fn an_acp_agent_works_and_reads_no_token(
     let input = json!({"command": WalledServer::command(), "description": "a step"});
     let steps = [Step::tool(agent.shell_tool(), input), Step::text("Done.")];
     let asked = setup.chat(&messages_api::prompt(&steps)).await?;
-    // Some look for news of their own makers: a host is asked about, and nothing else.
+    // Some agents look for updates: they ask about a host, and about nothing else.
     let others = asked.iter().filter(|tool| *tool != "Network").collect::<Vec<_>>();
     ensure!(others == [agent.shell_tool()], "{asked:?}");
     let told = api.main_requests().last().context("no request")?.body["messages"].to_string();

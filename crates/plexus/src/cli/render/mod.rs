@@ -47,7 +47,7 @@ pub(crate) fn summary(tool: &str, input: &Value, screen: Screen) -> String {
     format!("{} {}", screen.paint(Tone::Tool, &name), cut(&rest, room))
 }
 
-/// Shows a call that was made: in one line, or with everything that its line does not say.
+/// Shows a call that was made: in one line, or with all of its input.
 pub(crate) fn used(tool: &str, input: &Value, extent: Extent, screen: Screen) -> Vec<String> {
     let subject = subject(tool).filter(|field| input[*field].is_string());
     match (extent, subject) {
