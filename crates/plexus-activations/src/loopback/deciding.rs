@@ -1,7 +1,7 @@
 //! `respond` and `respond_many`: the answer of a parent, a device or the operator, and the rule
 //! that may be remembered with it.
 
-use plexus_core::{Call, CallError, Caller};
+use plexus_core::{Call, CallError, Caller, FailureWatcher as _};
 use plexus_engine::approvals::Answer;
 use plexus_wire::{RespondManyParams, RespondOutcome, RespondOutcomes, RespondParams, Responded};
 use serde_json::Value;
