@@ -105,7 +105,7 @@ fn every_recorded_line_is_read_and_known() {
 }
 
 #[test]
-fn what_is_read_is_written_again_as_it_was() {
+fn a_line_is_written_as_it_was_read() {
     for (name, recording) in all().expect("the recordings") {
         for Recorded { direction, line, .. } in recording {
             let written = match direction {

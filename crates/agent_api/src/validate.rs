@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_process_can_be_given_is_refused() {
+    fn an_environment_that_no_process_can_have_is_refused() {
         for (name, value) in [("", "v"), ("A=B", "v"), ("A", "v\0"), ("A\0", "v")] {
             let mut request = AgentWrapperRunRequest::new("p");
             request.env.insert(name.to_owned(), value.to_owned());

@@ -75,7 +75,7 @@ async fn a_second_backend_of_a_kind_is_refused_and_the_first_stays() {
 }
 
 #[tokio::test]
-async fn what_no_backend_may_accept_reaches_none() {
+async fn an_invalid_request_reaches_no_backend() {
     let mut gateway = AgentWrapperGateway::new();
     gateway.register(Arc::new(Careless)).unwrap();
     let blank = gateway.run(&kind("careless"), AgentWrapperRunRequest::new(" \n")).await;

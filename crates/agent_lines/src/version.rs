@@ -36,7 +36,7 @@ pub enum VersionError {
     #[error(transparent)]
     Start(#[from] StartError),
     /// It did not answer within [`VERSION_TIMEOUT`].
-    #[error("the program did not tell its version in time")]
+    #[error("the program did not print its version in time")]
     Silent,
 }
 

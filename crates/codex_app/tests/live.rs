@@ -188,7 +188,7 @@ async fn methods_that_act_unasked_are_not_sent() {
 }
 
 #[tokio::test]
-async fn what_cannot_start_says_what_to_do() {
+async fn a_failed_start_says_what_to_do() {
     let nowhere = CodexClient::new(ChildOptions::new("/nowhere/codex"));
     let error = nowhere.start(&Launch::new("/")).expect_err("no such program").to_string();
     assert!(error.contains("/nowhere/codex") && error.contains("npm install"), "{error}");

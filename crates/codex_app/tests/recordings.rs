@@ -67,7 +67,7 @@ fn every_recorded_line_is_read_and_known() {
 }
 
 #[test]
-fn what_is_read_is_written_again_as_it_was() {
+fn a_line_is_written_as_it_was_read() {
     let json = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
     for (name, recording) in all().expect("the recordings") {
         for Recorded { direction, line, .. } in recording {

@@ -84,7 +84,7 @@ impl Identities {
         self.identity.tokens_revoked();
         match committed.outcomes.first() {
             Some(Outcome::Count(tokens)) => Ok(Revoked { session_id: session, tokens: *tokens }),
-            _ => Err(CallError::internal("revoke tokens: the store did not say how many")),
+            _ => Err(CallError::internal("revoke tokens: the store returned no count")),
         }
     }
 

@@ -16,21 +16,20 @@ use crate::common::{DEADLINE, SimulatedHub};
 #[tokio::test(flavor = "multi_thread")]
 async fn runs_in_a_row_leave_nothing_behind() {
     let runs = if std::env::var_os("PLEXUS_FULL").is_some() { 1_000 } else { 30 };
-    let world = SimulatedHub::with(|settings| settings.max_warm = 0).await;
-    let session = world.create("again", json!({})).await;
-    world.chat_to_end(&session, "sim:\nsay warming up").await;
-    let settled = || {
-        std::future::ready((world.children() == 0 && world.processes().is_empty()).then_some(()))
-    };
+    let hub = SimulatedHub::with(|settings| settings.max_warm = 0).await;
+    let session = hub.create("again", json!({})).await;
+    hub.chat_to_end(&session, "sim:\nsay warming up").await;
+    let settled =
+        || std::future::ready((hub.children() == 0 && hub.processes().is_empty()).then_some(()));
     testkit::eventually_async("the first child's end", DEADLINE, settled).await;
     let (fds, tasks) = (open_fds(), alive_tasks());
     for n in 0..runs {
-        world.chat_to_end(&session, &format!("sim:\nsay {n}")).await;
+        hub.chat_to_end(&session, &format!("sim:\nsay {n}")).await;
     }
     testkit::eventually_async("the end of every child", DEADLINE, settled).await;
-    assert!(!world.run_dir(&session, 0).exists());
+    assert!(!hub.run_dir(&session, 0).exists());
     assert_eq!(
-        std::fs::read_dir(world.data().join("runs").join(&session)).unwrap().count(),
+        std::fs::read_dir(hub.data().join("runs").join(&session)).unwrap().count(),
         0,
         "run directories are left"
     );

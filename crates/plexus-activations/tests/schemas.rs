@@ -15,13 +15,13 @@ use serde_json::{Value, json};
 
 /// Every file that belongs into the folder, with its text.
 async fn expected() -> BTreeMap<String, String> {
-    let world = common::SimulatedHub::new().await;
+    let hub = common::SimulatedHub::new().await;
     let mut files = BTreeMap::new();
     let mut add = |name: String, schema: Value| {
         files.insert(format!("{name}.json"), format!("{schema:#}\n"));
     };
     // Including what a child alone may call, and leaving out what no door offers.
-    for method in world.hub().all_methods() {
+    for method in hub.hub().all_methods() {
         if method.door == plexus_core::Door::Internal {
             continue;
         }
@@ -39,7 +39,7 @@ async fn expected() -> BTreeMap<String, String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_methods_of_the_hub_are_those_of_the_wire() {
-    let world = common::SimulatedHub::new().await;
+    let hub = common::SimulatedHub::new().await;
     let document = plexus_wire::document::document();
     let of_the_wire: BTreeSet<String> = document["methods"]
         .as_object()
@@ -49,7 +49,7 @@ async fn the_methods_of_the_hub_are_those_of_the_wire() {
         .filter(|name| !name.starts_with("server.") && !name.starts_with("notify."))
         .cloned()
         .collect();
-    let of_the_hub: BTreeSet<String> = world
+    let of_the_hub: BTreeSet<String> = hub
         .hub()
         .all_methods()
         .iter()
@@ -186,9 +186,9 @@ async fn every_tool_with_one_answer_has_an_output_schema() {
             _ => {}
         }
     }
-    let world = common::SimulatedHub::new().await;
+    let hub = common::SimulatedHub::new().await;
     let mut found = BTreeSet::new();
-    for method in world.hub().all_methods() {
+    for method in hub.hub().all_methods() {
         let name = method.full_name();
         formats(&method.params, &mut found);
         formats(&method.result, &mut found);
@@ -207,9 +207,9 @@ async fn every_tool_with_one_answer_has_an_output_schema() {
 async fn the_protocol_says_who_may_call_each_method_of_the_hub() {
     let path = testkit::fixtures::workspace_root().join("docs/protocol.md");
     let page = std::fs::read_to_string(path).unwrap();
-    let world = common::SimulatedHub::new().await;
+    let hub = common::SimulatedHub::new().await;
     let mut seen = 0;
-    for method in world.hub().all_methods() {
+    for method in hub.hub().all_methods() {
         if method.namespace != "plexus" {
             continue;
         }

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_in_words_is_no_form() {
+    fn a_schema_that_cannot_be_asked_in_words_is_not_a_form() {
         let form = |field: Value| json!({"requested_schema": {"properties": {"x": field}}});
         let array = form(json!({"type": "array"}));
         for input in [form(json!({"type": "object"})), array, form(json!({})), json!({})] {

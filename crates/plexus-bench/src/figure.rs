@@ -73,7 +73,7 @@ pub struct Figure {
     pub rounds: Vec<f64>,
     /// What it should be.
     pub aim: Aim,
-    /// What stands beside it.
+    /// What it is compared with.
     pub rivals: Vec<Rival>,
 }
 

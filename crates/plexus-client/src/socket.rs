@@ -56,7 +56,9 @@ impl Socket {
             target.into_client_request().map_err(|error| unreachable(error.to_string()))?;
         let token = HeaderValue::from_str(&format!("Bearer {}", address.token.expose()));
         let mut token = token.map_err(|_| {
-            plexus_wire::CallError::unauthorized("send the token: it holds what no header can")
+            plexus_wire::CallError::unauthorized(
+                "send the token: it has characters that a header cannot hold",
+            )
         })?;
         token.set_sensitive(true);
         request.headers_mut().insert("authorization", token);

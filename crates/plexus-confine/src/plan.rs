@@ -67,7 +67,7 @@ pub struct Plan {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The profile `none` is no wall.
+    /// The profile `none` is not a wall.
     #[error("the profile none builds no wall; start the program without one")]
     NoWall,
     /// This machine cannot build it.
@@ -258,7 +258,7 @@ impl Plan {
     /// Writes the plan for the stage, readable by this user alone.
     ///
     /// # Errors
-    /// When the file exists or cannot be written, or a path is no text.
+    /// When the file exists or cannot be written, or a path is not text.
     pub fn write_to(&self, file: &Path) -> io::Result<()> {
         let text = serde_json::to_vec(self)?;
         let mut file =

@@ -119,7 +119,7 @@ fn put_layer(dir: &Path, state: &Path) -> Result<(), StageError> {
         fs::create_dir_all(made).map_err(|error| StageError::path("make", made, error))?;
     }
     let text = |path: &Path| {
-        let text = path.to_str().ok_or_else(|| StageError::path("name", path, "it is no text"))?;
+        let text = path.to_str().ok_or_else(|| StageError::path("name", path, "it is not text"))?;
         Ok::<_, StageError>(text.replace('\\', "\\\\").replace(',', "\\,").replace(':', "\\:"))
     };
     // `userxattr` makes it work without root; `volatile` leaves out every sync, because nobody

@@ -181,7 +181,7 @@ pub enum LooserThanParent {
         wanted: Profile,
     },
     /// The tier is weaker, or not promised.
-    #[error("the parent's wall is of the tier {parent}, and the child's may be of a weaker one")]
+    #[error("the parent's wall has the tier {parent}, and the child's would be weaker")]
     Tier {
         /// The parent's tier.
         parent: Tier,

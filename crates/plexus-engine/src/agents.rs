@@ -99,9 +99,11 @@ impl Agents {
     pub fn get(&self, name: &str) -> Result<&Arc<Agent>, CallError> {
         self.0.get(name).ok_or_else(|| {
             let known: Vec<_> = self.0.keys().map(String::as_str).collect();
-            CallError::invalid(format_args!("use the agent {name:?}: this server knows no such"))
-                .with_field("agent")
-                .with_hint(format_args!("one of: {}", known.join(", ")))
+            CallError::invalid(format_args!(
+                "use the agent {name:?}: this server has no such agent"
+            ))
+            .with_field("agent")
+            .with_hint(format_args!("one of: {}", known.join(", ")))
         })
     }
 

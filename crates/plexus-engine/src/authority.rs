@@ -2,13 +2,16 @@
 //!
 //! The attack comes first. A child would like to: approve itself; approve a sibling; approve an
 //! ancestor; have a child of its own do what it may not do; hand a child more than it has; learn
-//! what strangers do. Against it stand three questions, and every method asks one of them:
+//! what strangers do. Against it stand three questions, and every method asks one of them. (An
+//! answer of a receiver has no caller: [`HookAnswers`](crate::hooks::HookAnswers) checks its
+//! one-time token.)
 //! - [`Authority::reach`]: may this caller touch this session at all? The operator and its devices
 //!   everything (what a device may do there is a question of methods), a session its strict
-//!   descendants, a child nothing. What is out of reach is answered as if it did
-//!   not exist.
-//! - [`Authority::may_allow`]: does this session's "yes" count for this call? Only for what its
-//!   creator listed (`may_decide`, `allowed_tools`), and its creator's creator, up to the operator.
+//!   descendants, the token that may only ask (`Caller::Child`) nothing. What is out of reach is
+//!   answered as if it did not exist.
+//! - [`Authority::may_allow`]: does this session's "yes" count for this call? Only if its
+//!   creator listed the call for it (`may_decide`, `allowed_tools`), and every session above was
+//!   given it too.
 //! - [`narrowed`]: is what a session hands to its child no more than it has itself?
 
 use std::path::Path;
@@ -133,7 +136,7 @@ impl Authority {
     /// Returns who is asked first about a tool call: the nearest ancestor whose allow would count,
     /// else the operator.
     pub(crate) async fn owner_of(&self, deed: &Deed<'_>) -> Result<Owner, StoreError> {
-        let line = self.line(deed.asker).await?;
+        let line = self.ancestors_with_grants(deed.asker).await?;
         Ok(nearest_decider(&line, deed).map_or(Owner::Operator, Owner::Session))
     }
 
@@ -144,7 +147,7 @@ impl Authority {
         owner: SessionId,
         deed: &Deed<'_>,
     ) -> Result<Owner, StoreError> {
-        let line = self.line(deed.asker).await?;
+        let line = self.ancestors_with_grants(deed.asker).await?;
         let above = line
             .iter()
             .position(|(id, _)| *id == owner)
@@ -159,13 +162,16 @@ impl Authority {
     /// and what it may do unasked itself (`allowed_tools`). Everything else is its own parent's to
     /// decide.
     pub async fn may_allow(&self, decider: SessionId, deed: &Deed<'_>) -> Result<bool, StoreError> {
-        let line = self.line(deed.asker).await?;
+        let line = self.ancestors_with_grants(deed.asker).await?;
         let from = line.iter().position(|(id, _)| *id == decider).and_then(|at| line.get(at..));
         Ok(from.is_some_and(|line| all_list(line, deed)))
     }
 
     /// The strict ancestors of a session with their grants, its parent first.
-    async fn line(&self, asker: SessionId) -> Result<Vec<(SessionId, SessionConfig)>, StoreError> {
+    async fn ancestors_with_grants(
+        &self,
+        asker: SessionId,
+    ) -> Result<Vec<(SessionId, SessionConfig)>, StoreError> {
         let mut line = Vec::new();
         for id in self.store.ancestors(asker).await? {
             line.push((id, SessionConfig::of(&self.store.session(id).await?)?));

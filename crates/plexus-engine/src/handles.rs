@@ -1,7 +1,7 @@
 //! The handles of everything that the wire shows: the owner of each, and the parts by which the
 //! owner finds it again.
 //!
-//! The owners are the activations of this server, which stand at the top of the hub; their paths
+//! The owners are the activations of this server, at the top of the hub; their paths
 //! are their namespaces. Sessions, chats and events belong to the owner of their agent. A handle
 //! never changes its owner: that of a session follows from the name of its agent, which is fixed at
 //! its creation, and that of a chat is stored with its stream.

@@ -51,7 +51,7 @@ pub(crate) enum HomeError {
         source: std::io::Error,
     },
     /// Something lies where nothing may lie.
-    #[error("{} must be empty: what lies there decides without a question; remove \
+    #[error("{} must be empty: what is there would decide without asking; remove \
         it", .0.display())]
     NotEmpty(PathBuf),
     /// The first process in the home failed.
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_would_decide_unasked_is_refused() {
+    async fn a_home_with_files_that_decide_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let (homes, home) = (Homes::default(), home(dir.path()));
         std::fs::create_dir_all(home.dir.join("rules")).unwrap();

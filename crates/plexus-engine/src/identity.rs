@@ -174,7 +174,7 @@ impl Identity {
         Ok(())
     }
 
-    /// Has everything that was opened with a token look at once whether it still stands.
+    /// Makes everything that was opened with a token check at once whether the token is valid.
     pub fn tokens_revoked(&self) {
         self.revocations.send_modify(|count| *count += 1);
     }

@@ -9,8 +9,8 @@ pub const PERMIT_SERVER: &str = "plexus";
 /// The server that a child supervises children of its own with.
 pub const HUB_SERVER: &str = "plexus_hub";
 
-/// How long a client waits for one call: a question may wait for a day, and progress does not
-/// extend the client's own limit.
+/// The timeout that we configure in the client for one call. It is a day, because a question may
+/// wait that long and progress reports do not extend the client's timeout.
 const LONGEST_CALL_MS: u64 = 24 * 3_600 * 1_000;
 
 /// This server, for calls that are answered soon.

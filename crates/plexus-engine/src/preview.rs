@@ -53,7 +53,7 @@ impl Previews {
     ///
     /// # Errors
     /// When the caller may not decide it, it is decided, it is no shell command, its session has no
-    /// wall, as many run as may, or this machine cannot make a dry run.
+    /// wall, the limit of dry runs is reached, or this machine cannot make a dry run.
     pub async fn run(
         &self,
         caller: &Caller,
@@ -99,7 +99,7 @@ impl Previews {
             Caller::Session(_) | Caller::Child(_) | Caller::Device(_) => None,
         };
         free.or_else(own).ok_or_else(|| {
-            CallError::busy("preview the command: as many dry runs run as may", RETRY_MS)
+            CallError::busy("preview the command: the limit of dry runs is reached", RETRY_MS)
         })
     }
 }
@@ -117,7 +117,7 @@ fn command_of(target: ToolTarget, tool: &str) -> Result<(String, Option<PathBuf>
             Err(CallError::invalid("preview the command: it is not for a POSIX shell")
                 .with_field("approval_id"))
         }
-        _ => Err(CallError::invalid(format_args!("preview {tool}: it is no shell command"))
+        _ => Err(CallError::invalid(format_args!("preview {tool}: it is not a shell command"))
             .with_field("approval_id")
             .with_hint("loopback.files shows what a call that writes files would change")),
     }

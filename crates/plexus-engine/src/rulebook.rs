@@ -214,8 +214,8 @@ pub fn call<'a>(
     }
 }
 
-/// A stored pattern was read when it was added; one that this version cannot read any more is left
-/// out, and so asks.
+/// Compiles a stored rule; `None` when this version cannot read its pattern. Calls that it covered
+/// are then asked about.
 pub fn compile(stored: &StoredRule) -> Option<Rule> {
     let pattern = match stored.rule.pattern.parse::<Pattern>() {
         Ok(pattern) => pattern,

@@ -16,7 +16,7 @@ use crate::wall::WallSettings;
 pub struct ProgramLine {
     /// The program.
     pub program: PathBuf,
-    /// What stands before the arguments of a run, for example `sim` when our own binary plays the
+    /// What comes before the arguments of a run, for example `sim` when our own binary plays the
     /// agent.
     pub leading: Vec<OsString>,
 }

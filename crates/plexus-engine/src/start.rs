@@ -89,10 +89,11 @@ pub(crate) enum StartError {
     )]
     NoAddress,
     #[error(
-        "could not start the agent: this server's lease is over, and another may have taken over"
+        "could not start the agent: this server's lease has ended, and another server may \
+         have taken over"
     )]
     Untrusted,
-    #[error("could not start the agent: it would run what lies in {} without a question; remove \
+    #[error("could not start the agent: it would run what is in {} without asking; remove \
         it first", .0.display())]
     Unwanted(PathBuf),
     #[error("could not wake the agent: {0}; nothing ran")]
@@ -430,7 +431,7 @@ fn first_agent() -> String {
 /// The directories must still be what they were when the session was created: a link put in their
 /// place could lead to our own data.
 pub(crate) fn check_dirs(settings: &Settings, config: &SessionConfig) -> Result<(), StartError> {
-    // A model without tools reads nothing there, and may stand in the server's own directory.
+    // A model without tools reads nothing there, so it may run in the server's own directory.
     if config.agent == CONE {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Starting a child within its wall: a stage stands between the shim and the agent.
+//! Starts a child within its wall: the shim starts a stage, which becomes the agent.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

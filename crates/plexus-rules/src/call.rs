@@ -63,9 +63,11 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Why an example is no call.
+/// Why an example is not a call.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the example `{example}` is no call: write `Tool(argument)`, as in `Bash(git status -s)`")]
+#[error(
+    "the example `{example}` is not a call: write `Tool(argument)`, as in `Bash(git status -s)`"
+)]
 pub struct CallParseError {
     /// The example as written.
     pub example: String,

@@ -55,7 +55,7 @@ pub enum RuleFileProblem {
     /// A pattern that is not understood.
     #[error(transparent)]
     Pattern(#[from] PatternError),
-    /// An example that is no call or contradicts the rule.
+    /// An example that is not a call, or contradicts the rule.
     #[error(transparent)]
     Example(#[from] ExampleError),
     /// A bound that ends the rule before it starts.

@@ -17,7 +17,7 @@ pub const MAX_LINKS: usize = 40;
 pub enum Entry {
     /// Nothing is there.
     Missing,
-    /// A file, a directory or anything else that is no link.
+    /// A file, a directory or anything else that is not a link.
     Plain,
     /// A symbolic link and where it points, as written.
     Link(PathBuf),
@@ -41,7 +41,7 @@ pub trait PathResolver: Send + Sync {
     /// Returns the names in the directory `path`, which has no links in it.
     ///
     /// # Errors
-    /// When it is no directory, or cannot be read, or holds more than `most` names. Somebody is
+    /// When it is not a directory, or cannot be read, or holds more than `most` names. Somebody is
     /// then asked about the call.
     fn names(&self, _path: &Path, _most: usize) -> io::Result<Vec<OsString>> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
@@ -56,7 +56,7 @@ impl PathResolver for RealPaths {
     fn look(&self, path: &Path) -> io::Result<Entry> {
         match std::fs::read_link(path) {
             Ok(target) => Ok(Entry::Link(target)),
-            // The kernel's answer for something that exists and is no link.
+            // The kernel's answer for something that exists and is not a link.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(Entry::Plain),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Entry::Missing),
             Err(error) => Err(error),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_followed_is_an_error() {
+    fn a_path_that_cannot_be_resolved_is_an_error() {
         for path in
             ["src/a.rs", "/src/loop", "/src/new/../../etc", "/proc/self/root/etc", "/proc/1/cwd"]
         {

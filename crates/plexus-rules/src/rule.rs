@@ -124,7 +124,7 @@ impl Rule {
     /// Checks that the rule means what its examples say.
     ///
     /// # Errors
-    /// With the first example that is no call or contradicts the rule.
+    /// With the first example that is not a call, or contradicts the rule.
     pub fn check_examples(&self, context: &ExampleContext<'_>) -> Result<(), ExampleError> {
         let fit = |example: &str| -> Result<_, CallParseError> {
             Ok(fits(self, &example_call(&read_example(example)?, context)))

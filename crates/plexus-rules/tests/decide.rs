@@ -442,7 +442,7 @@ fn a_bad_rule_is_refused_with_file_and_line() {
             4,
             "counterexample",
         ),
-        (format!("{start}pattern = \"Bash(ls)\"\nmatches = [\"ls -l\"]\n"), 4, "no call"),
+        (format!("{start}pattern = \"Bash(ls)\"\nmatches = [\"ls -l\"]\n"), 4, "not a call"),
         (format!("{start}pattern = \n"), 3, ""),
     ] {
         let error = parse_file(&text).expect_err(&text);

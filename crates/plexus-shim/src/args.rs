@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn malformed_arguments_are_refused() {
         for line in [
             "--dir d",
             "--dir d --",

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_shim_does_in_the_inbox_is_no_news() {
+    fn the_shims_own_changes_to_the_inbox_are_ignored() {
         let temp = tempfile::tempdir().unwrap();
         let run = RunDir::new(temp.path().join("run"));
         run.create().unwrap();

@@ -109,7 +109,7 @@ pub(crate) struct ScriptError {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 enum Problem {
     #[error(
-        "unknown step `{0}`; known are say, slowly, think, tool, parallel, overrule, breach, \
+        "unknown step `{0}`; the steps are say, slowly, think, tool, parallel, overrule, breach, \
          request, sleep, wake, burst, stderr, recall, fail, garbage, unknown, hang, exit, crash"
     )]
     UnknownStep(String),

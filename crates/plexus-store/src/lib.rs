@@ -3,7 +3,7 @@
 //! In reading order:
 //! - [`contract`]: everything that other crates need: the [`Store`] trait, whose documentation is
 //!   the contract, and the plain data that it takes and returns.
-//! - `tables`: the schema and its queries, as SQL that all engines run.
+//! - `tables`: the schema and the queries that all engines share.
 //! - [`sqlite`]: the engine for a server on one machine.
 //! - [`postgres`]: the engine for several servers that share a database.
 //! - `memory`: SQLite without a file, for unit tests; only with the feature of that name.

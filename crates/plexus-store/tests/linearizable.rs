@@ -350,7 +350,7 @@ fn callers_of_sqlite_are_told_what_one_after_the_other_could_be_told() {
 }
 
 #[test]
-fn what_nobody_can_explain_is_noticed() {
+fn a_history_without_an_explanation_is_noticed() {
     let note = |call, told, began, answered| Noted { call, told, began, answered };
     let made = |decision, began, answered| {
         note(Call::Decide(decision), Told::Decided { fresh: true }, began, answered)

@@ -5,7 +5,7 @@
 //!   those of one file. Webhooks and the connection to a shared database both use it, so that they
 //!   trust the same authorities. The checks of the certificate and of the host name cannot be
 //!   turned off.
-//! - [`serving`]: the certificate and key that the server shows to whoever connects.
+//! - [`serving`]: the certificate and key that the server shows to its clients.
 
 pub mod serving;
 

@@ -1,4 +1,4 @@
-//! The certificate and key that the server shows to whoever connects: from two files, or made here.
+//! The certificate and key that the server shows to its clients: from two files, or made here.
 //!
 //! A certificate that we make is signed by itself, so a client knows it only by its fingerprint.
 
@@ -125,7 +125,7 @@ pub fn from_files(cert: &Path, key: &Path) -> Result<Serving, ServingError> {
 /// Makes a certificate for `names`: host names and IP addresses.
 ///
 /// # Errors
-/// [`ServingError::Making`] when a name is none, or there is no randomness.
+/// [`ServingError::Making`] when a name is not valid, or there is no randomness.
 pub fn make(names: &[String]) -> Result<Made, ServingError> {
     let wrong = |error: rcgen::Error| ServingError::Making {
         names: names.join(", "),

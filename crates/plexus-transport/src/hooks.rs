@@ -14,7 +14,8 @@ use crate::limits::{MAX_HOOK_ANSWER_BYTES, MAX_HOOK_ANSWERS, RETRY_AFTER_MS};
 
 pub(crate) async fn handle(State(doors): State<Doors>, body: Body) -> Response {
     let Some(answers) = &doors.answers else {
-        let error = CallError::not_found("take an answer: this server tells nobody outside");
+        let error =
+            CallError::not_found("take an answer: this server has no receivers that may answer");
         return refuse(StatusCode::NOT_FOUND, &error);
     };
     let body = match body::read_small(&doors.limits, MAX_HOOK_ANSWER_BYTES, body).await {

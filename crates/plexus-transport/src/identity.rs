@@ -103,7 +103,7 @@ fn check_host(
     let mut named = headers.get_all(header::HOST).iter();
     let host = named.next().and_then(|host| host.to_str().ok()).or(authority).unwrap_or_default();
     if named.next().is_some() || !hosts.admits_host(host) {
-        return Err(CallError::forbidden("take a request for another host").with_hint(
+        return Err(CallError::forbidden("accept a request for another host").with_hint(
             "use the address that the server printed, or name yours with allowed_hosts \
                 in plexus.toml",
         ));
@@ -114,7 +114,7 @@ fn check_host(
         (Some(origin), None) if origin.to_str().is_ok_and(|origin| hosts.admits_origin(origin)) => {
             Ok(())
         }
-        _ => Err(CallError::forbidden("take a request from another site")
+        _ => Err(CallError::forbidden("accept a request from another site")
             .with_hint("open the dashboard from this server's own address")),
     }
 }
@@ -175,7 +175,7 @@ impl Presented {
     pub(crate) async fn check(&self, auth: &dyn Authenticator) -> Result<(), CallError> {
         match auth.authenticate(&self.token).await? {
             caller if caller == self.caller => Ok(()),
-            _ => Err(CallError::unauthorized("use this token: it stands for somebody else now")),
+            _ => Err(CallError::unauthorized("use this token: it belongs to another caller now")),
         }
     }
 

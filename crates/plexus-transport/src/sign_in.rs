@@ -36,7 +36,7 @@ pub(crate) async fn handle(State(doors): State<Doors>, body: Body) -> Response {
     };
     let Ok(_place) = doors.exchanges.try_acquire() else {
         let error = CallError::busy(
-            format_args!("sign in: {MAX_EXCHANGES} others do so in this moment"),
+            format_args!("sign in: {MAX_EXCHANGES} others are signing in right now"),
             RETRY_AFTER_MS,
         );
         return refuse(StatusCode::SERVICE_UNAVAILABLE, &error);

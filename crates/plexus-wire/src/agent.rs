@@ -112,7 +112,7 @@ pub struct AgentKind {
     pub powers: AgentPowers,
 }
 
-/// A result of `kinds`: the agent of a session that names none first.
+/// A result of `kinds`: the default agent first.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(tag = "type", rename = "kinds")]

@@ -34,7 +34,8 @@ pub enum ApprovalStatus {
     Cancelled,
 }
 
-/// Who is asked. Only they and those above them may decide; `loopback` checks that, not the store.
+/// Who is asked now. It says whom to tell, not who may decide: `authority.rs` of the engine says
+/// that.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(rename_all = "snake_case")]
@@ -109,7 +110,7 @@ pub struct Approval {
     pub status: Said<ApprovalStatus>,
     /// When it was asked.
     pub created_at: Seconds,
-    /// When it is denied by itself.
+    /// When it is denied automatically.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Seconds>,
     /// Who is asked now, if it was passed on.

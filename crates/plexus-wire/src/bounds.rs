@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// A number that is out of its range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{found} is not from {least} to {most}")]
+#[error("{found} is not between {least} and {most}")]
 pub struct OutOfRange {
     found: u64,
     least: u64,
@@ -152,7 +152,7 @@ impl ModeSecs {
 }
 
 ranged! {
-    /// In how many seconds a rule ends, with the range of the file of rules.
+    /// After how many seconds a rule ends; a file of rules has the same range.
     RuleSecs(u32): 1 to 4_294_967_295
 }
 
@@ -222,7 +222,7 @@ pub(crate) fn maybe_amount<'de, D: Deserializer<'de>>(
 ) -> Result<Option<f64>, D::Error> {
     match Option::<f64>::deserialize(deserializer)? {
         Some(amount) if amount.is_nan() || amount < 0.0 => {
-            Err(serde::de::Error::custom(format_args!("{amount} is no amount of money")))
+            Err(serde::de::Error::custom(format_args!("{amount} is not an amount of money")))
         }
         amount => Ok(amount),
     }

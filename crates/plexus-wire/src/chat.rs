@@ -12,7 +12,7 @@ use crate::schema::tagged;
 use crate::session::{SessionRef, SessionStatus};
 use crate::time::Millis;
 
-/// How a chat stands. It ends once.
+/// The status of a chat. It ends once.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(rename_all = "snake_case")]
@@ -96,7 +96,7 @@ pub struct ChatStarted {
     pub session_id: SessionId,
     /// The chat's number.
     pub chat: u32,
-    /// How it stands: a chat that its idempotency key found may have ended. Always there from this
+    /// Its status: a chat that its idempotency key found may have ended. Always there from this
     /// version on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<Said<SessionStatus>>,
@@ -213,7 +213,7 @@ pub struct Stream {
     pub root_node: NodeId,
     /// The node of its newest event.
     pub head_node: NodeId,
-    /// How it stands: what `poll` says of the same chat.
+    /// Its status, as `poll` shows it.
     pub status: Said<SessionStatus>,
     /// True for a chat that nobody asked for: the agent went on by itself, for example when it had
     /// scheduled something. Absent otherwise.
@@ -229,7 +229,7 @@ pub struct Stream {
     pub error: Option<String>,
     /// How many events it has.
     pub total_events: u32,
-    /// Where the default reader stands.
+    /// The position of the default reader.
     pub read_position: u32,
     /// Its handle, which `plexus.resolve_handle` takes. Always there from this version on.
     #[serde(default, skip_serializing_if = "Option::is_none")]

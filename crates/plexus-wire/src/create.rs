@@ -58,7 +58,8 @@ pub struct CreateParams {
     /// Whether permission requests come to you (true). Without it, what would ask is denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loopback_enabled: Option<bool>,
-    /// How many seconds a permission request waits before it is denied; 0 for ever (300).
+    /// How many seconds a permission request waits before it is denied; 0 waits for ever. Default:
+    /// 300.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loopback_timeout_secs: Option<u64>,
     /// `default`, or `all`: ask also about what the CLI would run unasked.
@@ -75,7 +76,7 @@ pub struct CreateParams {
     )]
     pub may_decide: Option<Vec<String>>,
     /// What is read of the repository: `instructions` (`CLAUDE.md`; without this parameter),
-    /// `ignore` (nothing), or `trust` (its settings and hooks too; the operator's to say).
+    /// `ignore` (nothing), or `trust` (its settings and hooks too; only the operator may).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_settings: Option<ProjectSettings>,
     /// How permission requests travel: `auto`, `control` or `mcp`.

@@ -8,7 +8,7 @@ use crate::schema::tagged;
 use crate::session::SessionRef;
 use crate::time::Millis;
 
-/// A named reader of a session, and where it stands.
+/// A named reader of a session, and its position.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub struct Consumer {
@@ -49,7 +49,7 @@ pub struct CursorSetParams {
     #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
     #[schemars(length(min = 1, max = 256))]
     pub consumer: String,
-    /// Where it stands from now on.
+    /// Its new position.
     #[serde(deserialize_with = "crate::text::one::<crate::text::Text, _>")]
     pub cursor: String,
 }

@@ -90,7 +90,7 @@ pub enum ChatEvent {
         /// Whether it failed.
         is_error: bool,
     },
-    /// A child session asks for permission; in the running chat of its parent.
+    /// A child session asks for permission. The event is in the running chat of its parent.
     ToolRequest {
         /// The approval to answer.
         approval_id: ApprovalId,

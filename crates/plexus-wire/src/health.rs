@@ -8,12 +8,12 @@ use crate::said::Said;
 use crate::schema::tagged;
 use crate::time::{Millis, Seconds};
 
-/// How a server stands.
+/// The state of a server.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerState {
-    /// Its lease stands.
+    /// Its lease is valid.
     Alive,
     /// Its lease has run out, and nobody has taken over yet.
     Expired,
@@ -39,7 +39,7 @@ pub struct ServerNode {
     pub epoch: u64,
     /// How much of its lease is left, in milliseconds, by the database's clock.
     pub lease_left_ms: u64,
-    /// How long ago it was heard of, in milliseconds, by the database's clock.
+    /// How long ago it was heard from, in milliseconds, by the database's clock.
     pub heartbeat_age_ms: u64,
     /// Its runs that have not ended.
     pub open_runs: u64,

@@ -153,7 +153,7 @@ pub struct AskedApproval {
     pub status: ApprovalStatus,
     /// When it was asked.
     pub created_at: Seconds,
-    /// When it is denied by itself.
+    /// When it is denied automatically.
     pub expires_at: Option<Seconds>,
     /// Who is asked now, if it was passed on.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -94,7 +94,7 @@ pub enum KnownThing {
     Hub(PluginEntry),
 }
 
-/// The prompt of a chat, and how the chat stands.
+/// The prompt of a chat, and the status of the chat.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub struct PromptMessage {
@@ -109,7 +109,7 @@ pub struct PromptMessage {
     /// True when the prompt happened long ago and its text was removed. Absent otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pruned: bool,
-    /// How the chat stands: what `poll` says of it.
+    /// The status of the chat, as `poll` shows it.
     pub status: Said<SessionStatus>,
     /// How many events it has.
     pub total_events: u32,

@@ -71,7 +71,10 @@ impl crate::text::Check for ImageType {
         if IMAGE_TYPES.contains(&text) {
             return Ok(());
         }
-        Err(format!("{text:?} is no type that models take: {}", IMAGE_TYPES.join(", ")))
+        Err(format!(
+            "{text:?} is not a type that models take; use one of {}",
+            IMAGE_TYPES.join(", ")
+        ))
     }
 }
 
@@ -125,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_model_would_take_is_refused() {
+    fn images_that_no_model_takes_are_refused() {
         #[derive(Debug, Deserialize)]
         struct Params {
             #[serde(deserialize_with = "maybe_images")]

@@ -87,12 +87,12 @@ pub fn check_mcp_name(name: &str) -> Result<(), String> {
         && !name.contains("__");
     if !fits {
         return Err(format!(
-            "{name:?} is no name of an MCP server: 1 to {MAX_MCP_NAME_BYTES} letters, digits, \
-             hyphens and single underscores"
+            "{name:?} is not a name for an MCP server: use 1 to {MAX_MCP_NAME_BYTES} letters, \
+             digits, hyphens and single underscores"
         ));
     }
     if name.starts_with(OURS) {
-        return Err(format!("{name:?} is no name of an MCP server: {OURS}… is this server itself"));
+        return Err(format!("{name:?} is not a name for an MCP server: {OURS}… names this server"));
     }
     Ok(())
 }
@@ -155,7 +155,7 @@ mod tests {
         for (servers, words) in [
             (json!({"a b": good}), "\"a b\""),
             (json!({"a__b": good}), "\"a__b\""),
-            (json!({"plexus_hub": good}), "this server itself"),
+            (json!({"plexus_hub": good}), "names this server"),
             (json!({"": good}), "1 to 48"),
             (json!(many), "33 MCP servers are too many"),
             (json!({"a": {"type": "stdio", "command": ""}}), "empty"),

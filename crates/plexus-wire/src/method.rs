@@ -176,7 +176,7 @@ macro_rules! methods {
         $make! {
             /// Receivers outside that are told what happens: `notify.*`.
             notify: Notify {
-                /// Lists the receivers and how each stands.
+                /// Lists the receivers and the state of each.
                 receivers() -> NotifyReceivers = Receivers;
                 /// Sends a test message to a receiver; an error says why it did not arrive.
                 test(NotifyTestParams) -> Done = Test;
@@ -219,7 +219,7 @@ macro_rules! methods {
     };
 }
 
-/// The methods of sessions and chats. They stand in two namespaces: `agents`, for every agent, and
+/// The methods of sessions and chats. They are in two namespaces: `agents`, for every agent, and
 /// `claudecode`, the name that the first stage gave them.
 #[doc(hidden)]
 #[macro_export]

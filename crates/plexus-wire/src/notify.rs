@@ -19,7 +19,7 @@ pub struct NotifyReceivers {
     pub receivers: Vec<NotifyReceiver>,
 }
 
-/// One receiver and how it stands since the server started.
+/// One receiver, and what happened to it since the server started.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub struct NotifyReceiver {

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn the_message_names_the_field_too() {
         let (message, _) = refused::<PollParams>(&format!(r#"{{"session_id":"{ID}","limit":0}}"#));
-        assert_eq!(message, "read the parameters: limit: 0 is not from 1 to 1000");
+        assert_eq!(message, "read the parameters: limit: 0 is not between 1 and 1000");
         let (message, field) = refused::<PollParams>("[]");
         assert!(message.starts_with("read the parameters: "), "{message}");
         assert_eq!(field, None);

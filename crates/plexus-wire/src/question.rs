@@ -118,13 +118,13 @@ impl QuestionPart {
             [] => {}
             [_] if self.free_text => {}
             [_, _, ..] if self.free_text => {
-                return Err(format!("{asked:?} takes one answer in own words"));
+                return Err(format!("{asked:?} takes one answer in your own words"));
             }
             [other, ..] => {
                 let labels: Vec<_> =
                     self.options.iter().map(|option| format!("{:?}", option.label)).collect();
                 return Err(format!(
-                    "{other:?} is no option of {asked:?}: choose {}",
+                    "{other:?} is not an option of {asked:?}: choose {}",
                     labels.join(" or ")
                 ));
             }
@@ -185,10 +185,14 @@ mod tests {
             (
                 &one,
                 vec![("db", &["c"][..])],
-                Some("\"c\" is no option of \"db?\": choose \"a\" or \"b\""),
+                Some("\"c\" is not an option of \"db?\": choose \"a\" or \"b\""),
             ),
             (&many, vec![("db", &["a", "a"][..])], Some("\"a\" is chosen twice in \"db?\"")),
-            (&free, vec![("db", &["x", "y"][..])], Some("\"db?\" takes one answer in own words")),
+            (
+                &free,
+                vec![("db", &["x", "y"][..])],
+                Some("\"db?\" takes one answer in your own words"),
+            ),
             (
                 &one,
                 vec![("db", &["a"][..]), ("x", &["a"][..])],

@@ -167,7 +167,7 @@ pub struct FollowParams {
         deserialize_with = "crate::text::maybe::<crate::text::Text, _>"
     )]
     pub cursor: Option<String>,
-    /// Go on where this named reader stands.
+    /// Continue at the position of this named reader.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

@@ -85,7 +85,7 @@ mod tests {
     use crate::session::SessionStatus;
 
     #[test]
-    fn what_came_is_kept_and_written_again() {
+    fn an_unknown_value_is_kept_and_written_unchanged() {
         type Status = Said<SessionStatus>;
         for (came, known) in [("running", Some(SessionStatus::Running)), ("paused", None)] {
             let status: Status = serde_json::from_value(json!(came)).unwrap();

@@ -89,7 +89,9 @@ struct Variable;
 impl Check for Variable {
     fn check(text: &str) -> Result<(), String> {
         if text.is_empty() || text.contains('=') {
-            return Err(format!("{text:?} is no name of a variable: not empty, and no '='"));
+            return Err(format!(
+                "{text:?} is not the name of a variable: it must not be empty or hold '='"
+            ));
         }
         Text::check(text)
     }
@@ -102,7 +104,7 @@ impl Check for HeaderName {
     fn check(text: &str) -> Result<(), String> {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         if text.is_empty() || !text.bytes().all(is_part) {
-            return Err(format!("{text:?} is no name of a header"));
+            return Err(format!("{text:?} is not the name of a header"));
         }
         Text::check(text)
     }
@@ -127,7 +129,7 @@ impl Check for HttpAddress {
     fn check(text: &str) -> Result<(), String> {
         let has_scheme = text.starts_with("http://") || text.starts_with("https://");
         if !has_scheme || text.chars().any(|c| c.is_control() || c.is_whitespace()) {
-            return Err("it is no address that begins with http:// or https://".to_owned());
+            return Err("it is not an address that begins with http:// or https://".to_owned());
         }
         Text::check(text)
     }

@@ -72,7 +72,7 @@ pub enum BuildError {
     #[error(transparent)]
     Register(#[from] RegisterError),
     /// Runs of an earlier server cannot be read.
-    #[error("pick up what an earlier server left: {0}")]
+    #[error("take over the runs of an earlier server: {0}")]
     Reattach(#[source] StoreError),
     /// The listener has no address.
     #[error("use the listener: {0}")]

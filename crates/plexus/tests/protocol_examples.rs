@@ -172,7 +172,7 @@ const ADDED: &[(&str, &str)] = &[
         "claudecode.get .session.answer",
         "the last answer of a chat that ended comes with its session",
     ),
-    ("claudecode.poll .events[].chat", "a page behind a cursor may span chats"),
+    ("claudecode.poll .events[].chat", "a page after a cursor may span chats"),
     ("loopback.pending .approvals[].risk", "whoever decides sees how much harm a call could do"),
     ("loopback.pending .approvals[].target", "tool calls have one form for every agent"),
     ("loopback.pending .approvals[].working_dir", "whoever decides sees where a command starts"),

@@ -310,6 +310,12 @@ impl Postgres {
         SocketAddr::from((self.options.listen, self.port))
     }
 
+    /// Returns the directory of the cluster.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Returns the password that every URL contains, so that tests can search for leaks of it.
     #[must_use]
     pub fn password(&self) -> &str {
@@ -494,28 +500,6 @@ fn entry(table: &str, name: &str) -> Option<User> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn commits_survive_a_kill_and_nothing_survives_the_drop() {
-        if is_missing_and_not_required() {
-            return;
-        }
-        let mut postgres = own();
-        let url = postgres.fresh_database().unwrap();
-        assert_eq!(
-            url,
-            format!("postgres://plexus:{}@{}/plexus_0", postgres.password(), postgres.address())
-        );
-        postgres.sql("plexus_0", "CREATE TABLE kept (n int); INSERT INTO kept VALUES (7)").unwrap();
-        postgres.crash_and_restart().unwrap();
-        assert_eq!(postgres.sql("plexus_0", "SELECT n FROM kept").unwrap(), "7");
-        assert_eq!(postgres.sql("postgres", "SHOW fsync").unwrap(), "on");
-
-        let folder = postgres.folder.clone();
-        drop(postgres);
-        assert!(!folder.exists());
-        process::assert_none_marked(&folder.display().to_string(), crate::wait::PATIENCE);
-    }
 
     #[test]
     fn a_user_is_found_by_its_whole_name() {

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_behind_is_named_and_killed() {
+    fn a_leftover_process_is_named_and_killed() {
         let marker = format!("testkit-marker-{}", uuid::Uuid::new_v4());
         let mut sleep =
             Command::new("sleep").arg("60").env("TESTKIT_MARKER", &marker).spawn().unwrap();

@@ -2,8 +2,8 @@
 //! open.
 //!
 //! The mounts are visible only to programs started with [`SmallDisks::launcher`], and to us through
-//! `/proc`. It needs root or unprivileged user namespaces; without them, the caller learns why it
-//! has none.
+//! `/proc`. It needs root or unprivileged user namespaces; without them, the cases that need it are
+//! ignored ([`Cases::with_small_disk`](crate::cases::Cases::with_small_disk)).
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -42,23 +42,6 @@ impl SmallDisks {
             }
         }
         bail!("no small disk can be mounted here ({})", reasons.join("; "))
-    }
-
-    /// Makes a namespace, or prints why there cannot be one here: for a single test in a program
-    /// with cargo's own harness, which cannot report it as ignored.
-    ///
-    /// # Panics
-    /// When there cannot be one and [`REQUIRED`] is set.
-    #[must_use]
-    pub fn new_or_explain(test: &str) -> Option<Self> {
-        match Self::new() {
-            Ok(disks) => Some(disks),
-            Err(why) => {
-                assert!(std::env::var_os(REQUIRED).is_none(), "{test}: {why:#}");
-                skipped(test, &format!("{why:#}"));
-                None
-            }
-        }
     }
 
     fn with(flags: &[&str], enter: &'static [&'static str]) -> Result<Self> {
@@ -148,14 +131,6 @@ impl Drop for SmallDisks {
         drop(self.orders.take());
         let _left = self.shell.wait();
     }
-}
-
-#[expect(
-    clippy::print_stderr,
-    reason = "whoever runs the test must see that it was skipped, and why"
-)]
-fn skipped(test: &str, why: &str) {
-    eprintln!("SKIPPED {test}: {why}");
 }
 
 /// Fills the disk with a file; removing it frees the space.

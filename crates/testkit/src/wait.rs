@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_true_later_is_returned() {
+    fn a_condition_that_becomes_true_is_returned() {
         let mut looks = 0;
         let found = eventually("the third look", PATIENCE, || {
             looks += 1;

@@ -20,7 +20,7 @@ export const activeKeys = (): KeyGroup[] => groups;
 /** Adds keys; the returned function takes them back. The latest group wins. Use inside `$effect`. */
 export function useKeys(title: string, bindings: KeyBinding[]): () => void {
   const group = { title, bindings };
-  // Read without being followed: the effect that adds a group must not run again because of it.
+  // Read without tracking: the effect that adds a group must not run again because of it.
   groups = untrack(() => [...groups, group]);
   return () => {
     groups = untrack(() => groups.filter((other) => other !== group));

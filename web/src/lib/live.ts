@@ -1,5 +1,5 @@
-// Live pieces of what an agent says, beside the events that bring the same text whole. The two travel apart, so either may be
-// ahead of the other; what an event has brought is not shown a second time by its pieces.
+// Live pieces of what an agent says, beside the events that bring the same text whole. The two travel apart, so either may
+// arrive first; what an event has brought is not shown a second time by its pieces.
 
 /** What pieces may still owe us; more than this was missed, and will not come. */
 const MAX_OWED_CHARS = 256 * 1024;

@@ -65,7 +65,7 @@ export class SseParser {
 
 export type StreamOptions = {
   url: string;
-  /** The position to begin behind; without it, at now. */
+  /** The position to begin after; without it, the stream begins now. */
   cursor: string | null;
   credentials: Credentials;
   onMessage: (message: SseMessage) => void;

@@ -1,6 +1,6 @@
 // Ties the events of one tool call together: the call, the question, the decision, the result.
 //
-// Pages are read newest first, so the parts come in any order. A part whose call is known needs no row of its own; `add` tells
+// Pages are read newest first, so the parts come in any order. A part whose call is known needs no row of its own; `add` says
 // which rows that changes.
 
 import type { ChatEvent } from "./wire.ts";

@@ -17,7 +17,7 @@ export type AgentKind = {
   usable: boolean;
 };
 
-/** A result of `kinds`: the agent of a session that names none first. */
+/** A result of `kinds`: the default agent first. */
 export type AgentKinds = {
   type: "kinds";
   /** The agents. */
@@ -95,7 +95,7 @@ export type Approval = {
   description?: string | null;
   /** Who is asked now, if it was passed on. */
   escalated_to?: Owner | null;
-  /** When it is denied by itself. */
+  /** When it is denied automatically. */
   expires_at?: Seconds | null;
   /** Its handle, which `plexus.resolve_handle` takes. Always there from this version on. */
   handle?: Handle | null;
@@ -157,7 +157,7 @@ export type AskedApproval = {
   description: string | null;
   /** Who is asked now, if it was passed on. */
   escalated_to?: Owner | null;
-  /** When it is denied by itself. */
+  /** When it is denied automatically. */
   expires_at: Seconds | null;
   /** Its id. */
   id: ApprovalId;
@@ -492,7 +492,7 @@ export type ChatEvent =
     /** The call. */
     tool_use_id: string;
   }
-  /** A child session asks for permission; in the running chat of its parent. */
+  /** A child session asks for permission. The event is in the running chat of its parent. */
   | {
     type: "tool_request";
     /** The approval to answer. */
@@ -582,11 +582,11 @@ export type ChatStarted = {
   chat: number;
   /** The session. */
   session_id: SessionId;
-  /** How it stands: a chat that its idempotency key found may have ended. Always there from this version on. */
+  /** Its status: a chat that its idempotency key found may have ended. Always there from this version on. */
   status?: SessionStatus | null;
 };
 
-/** How a chat stands. It ends once. */
+/** The status of a chat. It ends once. */
 export type ChatStatus = "running" | "complete" | "failed" | "cancelled";
 
 /** Parameters of `cone.create`. */
@@ -623,7 +623,7 @@ export type Configured = {
 /** How tightly the children of a session are confined. The order goes from loose to tight. */
 export type Confine = "none" | "workspace" | "strict";
 
-/** A named reader of a session, and where it stands. */
+/** A named reader of a session, and its position. */
 export type Consumer = {
   /** The chat it stands in. */
   chat: number;
@@ -705,7 +705,7 @@ export type CreateParams = {
   escalate_after_secs?: number | null;
   /** Whether permission requests come to you (true). Without it, what would ask is denied. */
   loopback_enabled?: boolean | null;
-  /** How many seconds a permission request waits before it is denied; 0 for ever (300). */
+  /** How many seconds a permission request waits before it is denied; 0 waits for ever. Default: 300. */
   loopback_timeout_secs?: number | null;
   /** Which calls of its own children it may allow, as patterns such as `Bash(git diff:*)`. */
   may_decide?: string[] | null;
@@ -719,7 +719,7 @@ export type CreateParams = {
   name: string;
   /** The session that is to be its parent. Only the operator may say. */
   parent?: SessionId | null;
-  /** What is read of the repository: `instructions` (`CLAUDE.md`; without this parameter), `ignore` (nothing), or `trust` (its settings and hooks too; the operator's to say). */
+  /** What is read of the repository: `instructions` (`CLAUDE.md`; without this parameter), `ignore` (nothing), or `trust` (its settings and hooks too; only the operator may). */
   project_settings?: ProjectSettings | null;
   /** `default`, or `all`: ask also about what the CLI would run unasked. */
   supervise?: Supervise | null;
@@ -743,7 +743,7 @@ export type CursorDeleteParams = {
 export type CursorSetParams = {
   /** The reader's name. */
   consumer: string;
-  /** Where it stands from now on. */
+  /** Its new position. */
   cursor: string;
   /** Its exact name. */
   name?: string | null;
@@ -929,7 +929,7 @@ export type FilesRead = {
 
 /** Parameters of `follow`. */
 export type FollowParams = {
-  /** Go on where this named reader stands. */
+  /** Continue at the position of this named reader. */
   consumer?: string | null;
   /** Go on after this position. */
   cursor?: string | null;
@@ -1385,7 +1385,7 @@ export type NotifyFailure = {
   why: string;
 };
 
-/** One receiver and how it stands since the server started. */
+/** One receiver, and what happened to it since the server started. */
 export type NotifyReceiver = {
   /** Whether it may decide. */
   answers: boolean;
@@ -1426,7 +1426,7 @@ export type NotifyTestParams = {
   name: string;
 };
 
-/** Who is asked. Only they and those above them may decide; `loopback` checks that, not the store. */
+/** Who is asked now. It says whom to tell, not who may decide: `authority.rs` of the engine says that. */
 export type Owner = "operator" | { session: SessionId };
 
 /** Parameters of `pair`. */
@@ -1721,7 +1721,7 @@ export type PromptImage = {
   mime_type: string;
 };
 
-/** The prompt of a chat, and how the chat stands. */
+/** The prompt of a chat, and the status of the chat. */
 export type PromptMessage = {
   /** The chat. */
   chat: number;
@@ -1733,7 +1733,7 @@ export type PromptMessage = {
   role: Role;
   /** The session. */
   session_id: SessionId;
-  /** How the chat stands: what `poll` says of it. */
+  /** The status of the chat, as `poll` shows it. */
   status: SessionStatus;
   /** How many events it has. */
   total_events: number;
@@ -2304,7 +2304,7 @@ export type ServerId = string;
 export type ServerNode = {
   /** Which of its registrations this is. */
   epoch: number;
-  /** How long ago it was heard of, in milliseconds, by the database's clock. */
+  /** How long ago it was heard from, in milliseconds, by the database's clock. */
   heartbeat_age_ms: number;
   /** Its id. */
   id: ServerId;
@@ -2322,7 +2322,7 @@ export type ServerNode = {
   url: string;
 };
 
-/** How a server stands. */
+/** The state of a server. */
 export type ServerState = "alive" | "expired" | "retired" | "taken_over";
 
 /** A session as `get` and `list` show it. */
@@ -2513,7 +2513,7 @@ export type Stream = {
   handle?: Handle | null;
   /** The node of its newest event. */
   head_node: NodeId;
-  /** Where the default reader stands. */
+  /** The position of the default reader. */
   read_position: number;
   /** The node its events hang from. */
   root_node: NodeId;
@@ -2523,7 +2523,7 @@ export type Stream = {
   session_id: SessionId;
   /** When it started. */
   started_at: Millis;
-  /** How it stands: what `poll` says of the same chat. */
+  /** Its status, as `poll` shows it. */
   status: SessionStatus;
   /** How many events it has. */
   total_events: number;

@@ -36,7 +36,7 @@ export class Timeline {
   loaded = $state(false);
   total = $state(0);
   readonly heights = new Heights();
-  /** The position behind the newest event of the first page, from which somebody else may listen on. */
+  /** The position after the newest event of the first page, from which somebody else may listen on. */
   cursor: string | null = null;
 
   private chats: Chat[] = [];
@@ -255,7 +255,7 @@ export class Timeline {
       chat.slots.push(undefined);
       if (isLast) this.heights.push(ROW_PX);
     }
-    // A chat in the middle that grows moves all rows behind it. The server does not do that; a late answer might.
+    // A chat in the middle that grows moves all rows after it. The server does not do that; a late answer might.
     if (grown && !isLast) this.rebuild();
     this.total = this.chats.reduce((sum, each) => sum + each.slots.length, 0);
     return chat;
@@ -322,7 +322,7 @@ export class Timeline {
   }
 
   private changed(): void {
-    // Read without being followed: whoever causes a change must not wake himself by it.
+    // Read without tracking: the code that causes a change must not be run again by it.
     this.version = untrack(() => this.version) + 1;
   }
 

@@ -92,7 +92,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_serde_json_escapes_is_decoded(text in any::<String>()) {
+        fn escapes_of_serde_json_are_decoded(text in any::<String>()) {
             let json = serde_json::to_string(&text).expect("a string");
             prop_assert_eq!(unescape(&json[1..json.len() - 1]), text);
         }

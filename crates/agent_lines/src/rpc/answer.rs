@@ -37,9 +37,9 @@ json_object! {
 impl Answer {
     pub(super) fn read(id: RequestId, line: Value<'_>) -> Result<Self, &'static str> {
         let outcome = match (line.get("error"), line.get("result")) {
-            (Some(error), None) => {
-                Outcome::Error(RpcError::from_json(error).ok_or("an `error` that is no object")?)
-            }
+            (Some(error), None) => Outcome::Error(
+                RpcError::from_json(error).ok_or("an `error` that is not an object")?,
+            ),
             (None, Some(result)) => Outcome::Result(result.raw()),
             (Some(_), Some(_)) => return Err("both a `result` and an `error`"),
             (None, None) => return Err("an `id` with neither `method`, `result` nor `error`"),

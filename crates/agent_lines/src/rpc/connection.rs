@@ -54,7 +54,7 @@ pub enum SendError {
     #[error(transparent)]
     Input(#[from] InputError),
     /// The method would run or change something without asking for permission.
-    #[error("`{method}` is not sent: it acts without a question to anybody")]
+    #[error("`{method}` is not sent: it acts without asking anybody")]
     Unsupervised {
         /// The method.
         method: String,
@@ -81,7 +81,7 @@ pub enum CallError {
     #[error("the agent refused the request (code {})", .0.code)]
     Refused(RpcError),
     /// The answer lacks a field that every such answer has.
-    #[error("the agent's answer has another form")]
+    #[error("the agent's answer does not have the expected shape")]
     Unreadable,
 }
 

@@ -76,7 +76,7 @@ impl Parts {
         };
         let method = match rest.remove("method") {
             Some(Value::String(method)) => Some(method),
-            Some(_) => return Err(wrong("a `method` that is no string")),
+            Some(_) => return Err(wrong("a `method` that is not a string")),
             None => None,
         };
         Ok(Self { id, method, params: rest.remove("params"), rest })

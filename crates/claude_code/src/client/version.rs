@@ -76,8 +76,8 @@ pub enum ProbeError {
         binary: PathBuf,
     },
     /// It cannot be run.
-    #[error("{} is not executable ({source}); make it so, or give the path of an installed Claude \
-        Code CLI", binary.display())]
+    #[error("{} is not executable ({source}); make it executable, or give the path of an \
+        installed Claude Code CLI", binary.display())]
     NotExecutable {
         /// The file.
         binary: PathBuf,
@@ -110,7 +110,7 @@ pub enum ProbeError {
         found: CliVersion,
     },
     /// It did not answer.
-    #[error("{} did not tell its version within {} s; run it with `--version` by hand to see \
+    #[error("{} did not print its version within {} s; run it with `--version` by hand to see \
         why", binary.display(), VERSION_TIMEOUT.as_secs())]
     Silent {
         /// The program.

@@ -187,7 +187,7 @@ pub(crate) async fn an_error_for_an_answer_is_a_denial(cli: PathBuf) -> Result<(
     Ok(())
 }
 
-pub(crate) async fn what_nobody_was_asked_about_says_so(cli: PathBuf) -> Result<()> {
+pub(crate) async fn the_result_of_a_call_that_did_not_ask_says_so(cli: PathBuf) -> Result<()> {
     let (_api, sandbox) = stage().await?;
     let file = sandbox.work().join("file");
     std::fs::write(&file, "content")?;

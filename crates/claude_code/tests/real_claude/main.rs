@@ -63,7 +63,7 @@ fn main() -> std::process::ExitCode {
         control::parallel_reads_ask_at_the_same_time_and_take_answers_in_any_order,
         control::the_first_answer_stands,
         control::an_error_for_an_answer_is_a_denial,
-        control::what_nobody_was_asked_about_says_so,
+        control::the_result_of_a_call_that_did_not_ask_says_so,
         control::hooks_of_the_repository_do_not_answer_for_us,
         control::plan_mode_does_not_take_the_decision_away_from_us,
         control::a_tool_taken_away_is_neither_offered_nor_run,

@@ -92,7 +92,7 @@ pub enum ProbeError {
     },
     /// It did not answer.
     #[error(
-        "{} did not tell its version within {} s; run it with `--version` by hand to see why",
+        "{} did not print its version within {} s; run it with `--version` by hand to see why",
         binary.display(),
         VERSION_TIMEOUT.as_secs()
     )]

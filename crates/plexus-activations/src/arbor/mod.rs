@@ -104,7 +104,7 @@ impl Arbor {
             Some(Outcome::Node(Position { tree_id, node_id })) => {
                 Ok(NodeCreated { tree_id, node_id })
             }
-            _ => Err(CallError::internal("make a node: the store did not say which")),
+            _ => Err(CallError::internal("make a node: the store returned no node")),
         }
     }
 

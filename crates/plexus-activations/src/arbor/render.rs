@@ -78,7 +78,7 @@ impl Arbor {
     }
 }
 
-/// Where a line stands.
+/// The place of a line in the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Place {
     /// How many branches it lies in.

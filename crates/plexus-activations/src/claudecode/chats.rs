@@ -63,10 +63,11 @@ impl ClaudeCode {
             return Ok(started);
         }
         if !self.supervisor.has_room_for(session.id).await {
-            return Err(CallError::busy("start another child: as many run as may", BUSY_RETRY_MS)
-                .with_hint(
-                    "wait for one to end, or raise limits.running_children in plexus.toml",
-                ));
+            return Err(CallError::busy(
+                "start another child: the limit of running children is reached",
+                BUSY_RETRY_MS,
+            )
+            .with_hint("wait for one to end, or raise limits.running_children in plexus.toml"));
         }
         let agent = SessionConfig::of(session)?.agent;
         let images = params.images.clone().unwrap_or_default();
@@ -88,7 +89,7 @@ impl ClaudeCode {
         };
         let started = committed
             .chat()
-            .ok_or_else(|| CallError::internal("start a chat: the store did not say which"))?;
+            .ok_or_else(|| CallError::internal("start a chat: the store returned no chat"))?;
         plexus_fault::point!("chat.committed");
         if started.fresh == Fresh::Made {
             self.supervisor.serve(session.id, started.chat);
@@ -107,7 +108,7 @@ impl ClaudeCode {
             return Ok(());
         }
         if !self.agents.get(agent)?.driver.powers().images {
-            let why = format_args!("send images to {agent}: it has not the power images");
+            let why = format_args!("send images to {agent}: it does not have the power images");
             return Err(CallError::invalid(why).with_field("images").with_hint(
                 "put them into files that it can read, or choose an agent that agents.kinds says \
                  takes them",
@@ -125,7 +126,7 @@ impl ClaudeCode {
     }
 
     /// The refusal of a chat while another one of the session runs, with that chat as `streams`
-    /// shows it. It may have ended since; then nothing stands.
+    /// shows it. It may have ended since; then there is none.
     async fn one_is_running(&self, session: &SessionRecord) -> Result<CallError, CallError> {
         let busy = CallError::busy("start a chat: one is running in this session", BUSY_RETRY_MS)
             .with_hint("claudecode.send steers the running one, claudecode.cancel ends it");

@@ -56,9 +56,7 @@ impl ClaudeCode {
             }
         }
         if call.caller != Caller::Operator && config.project_settings == ProjectSettings::Trust {
-            return Err(CallError::forbidden(
-                "trust project settings: that is the operator's to say",
-            ));
+            return Err(CallError::forbidden("trust project settings: only the operator may"));
         }
         self.settings.wall.check(&config, needs.as_ref())?;
         if let Some(budget) = &config.budget {
@@ -102,7 +100,7 @@ impl ClaudeCode {
             })?;
         match committed.outcomes.into_iter().next() {
             Some(Outcome::Session { id, head }) => Ok((id, head)),
-            _ => Err(CallError::internal("create the session: the store did not say which it is")),
+            _ => Err(CallError::internal("create the session: the store returned no session")),
         }
     }
 
@@ -158,11 +156,13 @@ impl ClaudeCode {
         if !mcp_servers.is_empty() && !powers.mcp_servers {
             let names: Vec<&str> = mcp_servers.keys().map(String::as_str).collect();
             return Err(CallError::invalid(format_args!(
-                "give {agent} the MCP servers {}: it has not the power mcp_servers",
+                "give {agent} the MCP servers {}: it does not have the power mcp_servers",
                 names.join(", ")
             ))
             .with_field("mcp_servers")
-            .with_hint("leave them out, or choose an agent for which agents.kinds says it"));
+            .with_hint(
+                "leave them out, or choose an agent to which agents.kinds gives this power",
+            ));
         }
         Ok(SessionConfig {
             agent: agent.to_owned(),
@@ -221,9 +221,9 @@ impl ClaudeCode {
             .unwrap_or_else(|_| self.settings.data_dir.clone());
         if real.starts_with(&data) || data.starts_with(&real) {
             return refuse(
-                "the server's own data directory lies in it, or it in that".into(),
-                "an agent reads everything below its directory unasked; use another directory, or \
-                 start the server with another --data-dir",
+                "the server's own data directory is inside it, or it is inside that one".into(),
+                "an agent reads everything below its directory without asking; use another \
+                 directory, or start the server with another --data-dir",
             );
         }
         Ok(real)
@@ -359,7 +359,7 @@ impl ClaudeCode {
         match self.agents.get(agent)?.driver.powers().fork {
             ForkPower::Anywhere | ForkPower::Head => Ok(()),
             ForkPower::None => {
-                Err(CallError::invalid("fork this session: its agent has not the power fork")
+                Err(CallError::invalid("fork this session: its agent does not have the power fork")
                     .with_hint("a fork at the root of the tree begins a new conversation"))
             }
         }
@@ -380,7 +380,7 @@ enum ForkPoint {
 /// What a child has from its parent without saying so: what is forbidden above stays forbidden, and
 /// supervision gets no looser.
 fn inherit(parent: &SessionConfig, child: &mut SessionConfig) {
-    // What comes from above stands first.
+    // What the parent forbids comes first.
     let own = std::mem::replace(&mut child.disallowed_tools, parent.disallowed_tools.clone());
     child
         .disallowed_tools
@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forbidden_above_stands_first() {
+    fn tools_that_the_parent_forbids_come_first() {
         let config = |tools: &[&str]| {
             SessionConfig {
             disallowed_tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),

@@ -45,7 +45,7 @@ use serde_json::Value;
 
 use crate::handler::handler;
 
-/// The name under which the methods of sessions stand.
+/// The namespaces that have methods or handles of sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Namespace {
     /// `agents`: sessions of every agent.
@@ -109,7 +109,8 @@ impl Namespace {
 /// methods of `loopback`.
 const SHORT_LIST: &[&str] = &["create", "chat_async", "poll", "get", "cancel", "delete"];
 
-/// Sessions and chats.
+/// Sessions and chats of every kind of agent. It serves the namespaces `agents`, `claudecode` and
+/// `cone`.
 pub struct ClaudeCode {
     namespace: Namespace,
     /// Whether its methods are among the tools and resources that MCP lists. Those of the other
@@ -432,7 +433,7 @@ fn wrong_cursor(error: StoreError) -> CallError {
 pub(crate) fn said(health: &impl serde::Serialize) -> Result<Option<Value>, CallError> {
     serde_json::to_value(health).map(Some).map_err(|error| {
         tracing::error!(%error, "an activation's health could not be serialised");
-        CallError::internal("say how it is")
+        CallError::internal("report its health")
     })
 }
 

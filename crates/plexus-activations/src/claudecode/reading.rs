@@ -220,7 +220,7 @@ impl ClaudeCode {
             return Ok((polled, None));
         };
         let page = page.ok_or_else(|| CallError::internal("poll: there is a chat and no page"))?;
-        // A page knows how the chat stands that the reader goes on in, which is rarely another than
+        // A page knows the status of the chat that the reader continues in, which is rarely another than
         // that of the last event.
         let (chat_status, total_events, mut read_position) = if page.next.chat == chat {
             (page.status, page.total_events, page.read_position)

@@ -82,7 +82,7 @@ impl ClaudeCode {
         view(session, spend, refused)
     }
 
-    /// Gives a session another name. Whoever holds its id notices nothing.
+    /// Gives a session another name. Its id stays the same.
     pub(super) async fn rename(
         &self,
         call: Call,

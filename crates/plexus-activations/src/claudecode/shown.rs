@@ -28,7 +28,7 @@ impl ClaudeCode {
         })
     }
 
-    /// How a chat stands. Whether an open one waits for a decision is a fact of its session.
+    /// The status of a chat. Whether an open one waits for a decision is a fact of its session.
     pub(super) async fn status_of(&self, chat: &Chat) -> Result<SessionStatus, CallError> {
         if chat.status != ChatStatus::Running {
             return Ok(as_session_status(chat.status));
@@ -42,7 +42,7 @@ impl ClaudeCode {
     }
 }
 
-/// How a chat stands, given its session.
+/// The status of a chat, given its session.
 fn status_within(chat: &Chat, session: &SessionRecord) -> SessionStatus {
     let open = chat.status == ChatStatus::Running && session.open_chat() == Some(chat.number);
     if open { session.status() } else { as_session_status(chat.status) }

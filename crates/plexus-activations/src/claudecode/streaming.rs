@@ -11,7 +11,7 @@ use plexus_wire::{ChatParams, FollowParams, PollParams, WaitMs};
 
 use super::ClaudeCode;
 
-/// Where a follower of one session stands.
+/// The position of a follower of one session.
 struct Follower {
     this: Arc<ClaudeCode>,
     feed: Arc<SessionFeed>,

@@ -1,41 +1,39 @@
 //! `loopback`: permission requests that reach the right parent, once, and cannot be forged.
 //!
-//! - this file: the method table, and the methods that list and decide;
+//! - this file: the method table, and the methods that set a mode and configure a child;
+//! - [`listing`], [`deciding`]: the methods that list approvals, and those that decide them;
 //! - [`permit`]: the question of a child on the MCP channel; [`listening`]: who hears that
 //!   something waits;
 //! - [`rules`], [`preview`], [`suggest`]: standing rules, what they would say of a call, and which
-//!   the decisions so far speak for;
+//!   the decisions so far support;
 //! - [`files`]: what a call would change, and what its command changes in a dry run; [`handles`]:
 //!   what the handles of all this stand for.
 
+mod deciding;
 mod files;
 mod handles;
 mod listening;
+mod listing;
 mod permit;
 mod preview;
 mod rules;
 mod suggest;
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use plexus_core::{
-    Activation, ActivationInfo, Audience, Call, CallError, Caller, DeviceId, Door, FailureWatcher,
-    Handle, HandleKind, HubContext, MethodDescriptor, MethodTable, ResourceForm, Resume, Shape,
-    WireForm,
+    Activation, ActivationInfo, Audience, Call, CallError, Caller, Door, FailureWatcher, Handle,
+    HandleKind, HubContext, MethodDescriptor, MethodTable, ResourceForm, Resume, Shape, WireForm,
 };
 use plexus_engine::Engine;
 use plexus_engine::agents::Agents;
-use plexus_engine::approvals::shown::as_decision;
-use plexus_engine::approvals::{Answer, Approvals};
+use plexus_engine::approvals::Approvals;
 use plexus_engine::audit::Refusals;
 use plexus_engine::identity::Identity;
 use plexus_engine::mcp::{PERMIT_SERVER, mcp_permit_server};
 use plexus_engine::node::Neighbours;
 use plexus_engine::preview::Previews;
-use plexus_engine::reading::long_poll::LongPoll;
 use plexus_engine::reading::news::SessionNews;
 use plexus_engine::reading::scopes::Scopes;
 use plexus_engine::reading::turns::Turns;
@@ -45,22 +43,18 @@ use plexus_engine::session::SessionState;
 use plexus_engine::settings::Settings;
 use plexus_engine::start::Address;
 use plexus_store::{
-    ApprovalFilter, ApprovalRecord, Change, DecidedBy, PageRequest, Priority, SessionRecord, Stage,
-    Store, StoreError, Topic, UnixMillis, UpdateSession,
+    ApprovalFilter, Change, PageRequest, Priority, Stage, Store, UnixMillis, UpdateSession,
 };
 use plexus_wire::method::loopback as wire;
 use plexus_wire::{
-    Approval, ApprovalPageParams, ApprovalsHealth, AuditList, ConfigureParams, Configured,
-    DecidedApproval, DecisionList, Done, McpConfig, ModeSetParams, PendingApprovals, PermitAnswer,
-    RespondManyParams, RespondOutcome, RespondOutcomes, RespondParams, Responded, Seconds,
-    SessionId, SessionRef, TimedMode, WaitForApprovalParams,
+    ApprovalPageParams, ApprovalsHealth, ConfigureParams, Configured, Done, McpConfig,
+    ModeSetParams, PermitAnswer, Seconds, TimedMode,
 };
 use serde_json::Value;
 
 use self::listening::Waiting;
 use self::permit::RejoinParams;
-use self::rules::Remembered;
-use crate::claudecode::{page, said};
+use crate::claudecode::said;
 use crate::handler::handler;
 
 /// Permission requests and what decides them.
@@ -94,227 +88,6 @@ impl Loopback {
             neighbours: Arc::clone(&engine.neighbours),
             previews: Arc::clone(&engine.previews),
             settings: Arc::clone(&engine.settings),
-        })
-    }
-
-    async fn respond(&self, call: Call, params: RespondParams) -> Result<Responded, CallError> {
-        let answer = Answer {
-            approve: params.approve,
-            message: params.message,
-            updated_input: params.updated_input.map(Value::Object),
-            answers: params.answers,
-            input_digest: params.input_digest,
-        };
-        if matches!(call.caller, Caller::Device(_)) && params.remember.is_some() {
-            return Err(CallError::forbidden("remember a decision: a device makes no rules")
-                .with_field("remember")
-                .with_hint("decide without it, or remember it in the dashboard"));
-        }
-        // A rule that cannot be made is said before anything is decided.
-        let remembered = match &params.remember {
-            Some(remember) => {
-                self.prepare_rule(&call.caller, params.approval_id, params.approve, remember)
-                    .await?
-            }
-            None => Remembered::default(),
-        };
-        let (record, _) = self
-            .approvals
-            .respond(&call.caller, params.approval_id, answer, remembered.new)
-            .await?;
-        let released = match remembered.id {
-            Some(rule) => self.release_by(&call.caller, rule).await?,
-            None => Vec::new(),
-        };
-        Ok(Responded { approval_id: record.id, rule_id: remembered.id, released })
-    }
-
-    async fn respond_many(
-        &self,
-        call: Call,
-        params: RespondManyParams,
-    ) -> Result<RespondOutcomes, CallError> {
-        let mut outcomes = Vec::with_capacity(params.approval_ids.len());
-        for approval_id in params.approval_ids {
-            let answer = Answer {
-                approve: params.approve,
-                message: params.message.clone(),
-                updated_input: None,
-                answers: None,
-                input_digest: None,
-            };
-            let error = self.approvals.respond(&call.caller, approval_id, answer, None).await.err();
-            if let Some(error) = &error {
-                // The call as a whole succeeds, so this refusal is recorded here.
-                self.refusals.failed(&call.caller, "loopback.respond_many", error).await;
-            }
-            outcomes.push(RespondOutcome { approval_id, ok: error.is_none(), error });
-        }
-        Ok(RespondOutcomes { outcomes })
-    }
-
-    /// What a caller sees of approvals: the operator all, a session those of its strict
-    /// descendants.
-    pub(super) async fn filter(
-        &self,
-        caller: &Caller,
-        only: SessionRef,
-        stage: Stage,
-    ) -> Result<ApprovalFilter, CallError> {
-        let found = self
-            .approvals
-            .authority
-            .find_any(caller, only.session_id, only.name.as_deref())
-            .await?;
-        let session = found.map(|session| session.id);
-        Ok(ApprovalFilter { stage, session, under: caller.session(), ..ApprovalFilter::default() })
-    }
-
-    async fn pending(
-        &self,
-        call: Call,
-        params: ApprovalPageParams,
-    ) -> Result<PendingApprovals, CallError> {
-        let filter = self.filter(&call.caller, params.session(), Stage::Pending).await?;
-        let found =
-            self.store.approvals(filter, page(params.limit, params.cursor.as_deref())?).await?;
-        Ok(PendingApprovals::Ok {
-            approvals: self.shown(&found.items).await?,
-            cursor: found.next.map(|next| next.to_string()),
-            ended: Vec::new(),
-            after: None,
-        })
-    }
-
-    async fn shown(&self, records: &[ApprovalRecord]) -> Result<Vec<Approval>, CallError> {
-        let mut shown = Vec::with_capacity(records.len());
-        for record in records {
-            let session = match self.store.session(record.session).await {
-                Ok(session) => session,
-                Err(StoreError::NotFound { .. }) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            shown.push(self.approvals.views.pending(record, &session)?);
-        }
-        Ok(shown)
-    }
-
-    async fn decisions(
-        &self,
-        records: &[ApprovalRecord],
-    ) -> Result<Vec<DecidedApproval>, CallError> {
-        let mut sessions: HashMap<SessionId, Option<SessionRecord>> = HashMap::new();
-        let mut devices: HashMap<DeviceId, Option<String>> = HashMap::new();
-        let mut shown = Vec::with_capacity(records.len());
-        for record in records {
-            let session = match sessions.entry(record.session) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(unknown) => match self.store.session(record.session).await {
-                    Ok(session) => unknown.insert(Some(session)),
-                    Err(StoreError::NotFound { .. }) => unknown.insert(None),
-                    Err(error) => return Err(error.into()),
-                },
-            };
-            let decided = match session {
-                Some(session) => self.approvals.views.decision(record, session)?,
-                None => as_decision(record),
-            };
-            let device = match record.decision.as_ref().map(|decision| decision.by) {
-                Some(DecidedBy::Device(id)) => match devices.entry(id) {
-                    Entry::Occupied(known) => known.into_mut().clone(),
-                    Entry::Vacant(unknown) => unknown.insert(self.device_name(id).await?).clone(),
-                },
-                _ => None,
-            };
-            shown.push(DecidedApproval { device, ..decided });
-        }
-        Ok(shown)
-    }
-
-    /// Returns the name of a device, until it is pruned long after it was revoked.
-    async fn device_name(&self, id: DeviceId) -> Result<Option<String>, CallError> {
-        match self.store.device(id).await {
-            Ok(device) => Ok(Some(device.name)),
-            Err(StoreError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    async fn wait_for_approval(
-        &self,
-        call: Call,
-        params: WaitForApprovalParams,
-    ) -> Result<PendingApprovals, CallError> {
-        let wait = params.wait_ms.unwrap_or_default().duration();
-        let filter = self.filter(&call.caller, params.session(), Stage::Pending).await?;
-        let topic = match filter.session {
-            Some(id) => Topic::PendingIn(id),
-            None => Topic::Pending,
-        };
-        // Only a caller that passes `after` hears of chats that end.
-        let ends = params.after.map(|_| self.scopes.watch(call.caller.session()));
-        let mut poll = LongPoll::new(&self.turns, call.caller, wait)
-            .on([self.store.watch(topic)])
-            .on_scope(ends);
-        let mut after = params.after;
-        loop {
-            let turn = poll.turn().await;
-            let found = self.store.approvals(filter, page(None, None)?).await?;
-            let mut ended = Vec::new();
-            if let Some(known) = after {
-                let news = self.news.asked_or_ended(&call.caller, known).await?;
-                after = Some(news.after);
-                let wanted = |session: &&SessionRecord| {
-                    session.open_chat().is_none()
-                        && filter.session.is_none_or(|only| only == session.id)
-                };
-                for session in news.sessions.iter().filter(wanted) {
-                    ended.push(self.news.changed(session).await?);
-                }
-            }
-            if !found.items.is_empty() || !ended.is_empty() {
-                return Ok(PendingApprovals::Ok {
-                    approvals: self.shown(&found.items).await?,
-                    cursor: found.next.map(|next| next.to_string()),
-                    ended,
-                    after,
-                });
-            }
-            if poll.is_over() {
-                return Ok(PendingApprovals::Timeout { after });
-            }
-            poll.wait(turn, after.unwrap_or_default()).await;
-        }
-    }
-
-    async fn history(
-        &self,
-        call: Call,
-        params: ApprovalPageParams,
-    ) -> Result<DecisionList, CallError> {
-        let filter = self.filter(&call.caller, params.session(), Stage::Decided).await?;
-        let found =
-            self.store.approvals(filter, page(params.limit, params.cursor.as_deref())?).await?;
-        Ok(DecisionList {
-            decisions: self.decisions(&found.items).await?,
-            cursor: found.next.map(|next| next.to_string()),
-        })
-    }
-
-    async fn audit(&self, call: Call, params: ApprovalPageParams) -> Result<AuditList, CallError> {
-        let session = match (params.session_id, &params.name) {
-            // Lines outlive the session that they tell of.
-            (id, None) => id,
-            (id, name) => {
-                let authority = &self.approvals.authority;
-                Some(authority.find(&call.caller, id, name.as_deref()).await?.id)
-            }
-        };
-        let found =
-            self.store.audit(session, page(params.limit, params.cursor.as_deref())?).await?;
-        Ok(AuditList {
-            lines: found.items.into_iter().map(handles::shown_line).collect(),
-            cursor: found.next.map(|next| next.to_string()),
         })
     }
 
@@ -355,7 +128,7 @@ impl Loopback {
             ))
         })?;
         let url = self.address.get().ok_or_else(|| {
-            CallError::unavailable("say where this server listens: it does not yet")
+            CallError::unavailable("say where this server listens: it does not listen yet")
         })?;
         let token = self.identity.mint(Caller::Child(session.id), None).await?;
         Ok(Configured {
@@ -411,8 +184,8 @@ impl Activation for Loopback {
         let asks: fn(&mut MethodDescriptor) = |d| {
             d.audience = Audience::Child;
             d.wire = WireForm::ExactText;
-            // It writes its answer itself, and that is one answer: only so do doors without streams
-            // offer it.
+            // It writes its answer itself, and that is one answer. Without this, transports that
+            // cannot stream would not list it.
             d.shape = Shape::Unary;
             d.hints.waits = true;
             d.resume = Some(Resume { key: "tool_use_id", rejoin: "permit_rejoin" });

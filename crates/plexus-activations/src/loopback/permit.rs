@@ -75,7 +75,7 @@ impl Loopback {
         Ok(Done {})
     }
 
-    /// Opens the approval, or joins the one that stands. Identity comes from the token alone.
+    /// Opens the approval, or joins the one that is open. Identity comes from the token alone.
     async fn ask(&self, call: &Call, request: &PermitRequest) -> Result<ApprovalRecord, CallError> {
         let session = self.asking_session(&call.caller).await?;
         let input = JsonText::of(&request.input)?;
@@ -130,7 +130,7 @@ impl Loopback {
 
     async fn asking_session(&self, caller: &Caller) -> Result<SessionRecord, CallError> {
         let Caller::Child(id) = caller else {
-            return Err(CallError::forbidden("ask for permission: that is for a child"));
+            return Err(CallError::forbidden("ask for permission: only a child does"));
         };
         self.store.session(*id).await.map_err(CallError::from)
     }

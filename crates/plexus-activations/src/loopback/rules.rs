@@ -210,7 +210,7 @@ impl Loopback {
             Some(Scope::Subtree(id)) => RuleScope::Subtree(self.below(caller, id).await?),
             Some(Scope::All) => {
                 return Err(CallError::forbidden(
-                    "add a rule for all sessions: that is the operator's",
+                    "add a rule for all sessions: only the operator may",
                 ));
             }
         };
@@ -413,7 +413,7 @@ impl Loopback {
         if let Caller::Session(own) = call.caller
             && stored.rule.author != Owner::Session(own)
         {
-            return Err(CallError::forbidden("remove this rule: somebody above you made it"));
+            return Err(CallError::forbidden("remove this rule: one of your ancestors made it"));
         }
         self.store
             .commit(vec![Change::RemoveRules(RemoveRules::One(params.rule_id))], Priority::Normal)

@@ -35,12 +35,16 @@ prompt
 "#;
 
 /// A hub whose agent `scripted` runs this script.
-async fn world(script: &str, change: impl FnOnce(&mut Settings)) -> SimulatedHub {
-    world_with(script, "request", change).await
+async fn hub_playing(script: &str, change: impl FnOnce(&mut Settings)) -> SimulatedHub {
+    hub_playing_with(script, "request", change).await
 }
 
 /// The same, with another place of a call's whole input.
-async fn world_with(script: &str, input: &str, change: impl FnOnce(&mut Settings)) -> SimulatedHub {
+async fn hub_playing_with(
+    script: &str,
+    input: &str,
+    change: impl FnOnce(&mut Settings),
+) -> SimulatedHub {
     let profile = json!({
         "label": "Scripted", "program": "/bin/sh", "args": ["-c", script],
         "asks_for": "everything", "modes": ["ask"], "input": input,
@@ -57,19 +61,19 @@ async fn world_with(script: &str, input: &str, change: impl FnOnce(&mut Settings
 }
 
 /// Plays one chat to its end, and returns its events.
-async fn chat(world: &SimulatedHub) -> Vec<Value> {
-    let session = world.create("bad", json!({"agent": "scripted"})).await;
-    world.chat_to_end(&session, "go").await
+async fn chat(hub: &SimulatedHub) -> Vec<Value> {
+    let session = hub.create("bad", json!({"agent": "scripted"})).await;
+    hub.chat_to_end(&session, "go").await
 }
 
 /// The words of the error with which a chat of this script ends.
 async fn error_of(script: &str) -> String {
-    let world = world(script, |_| {}).await;
-    let events = chat(&world).await;
+    let hub = hub_playing(script, |_| {}).await;
+    let events = chat(&hub).await;
     let last = events.last().unwrap();
     assert_eq!(last["type"], "error", "{events:#?}");
-    world.end_children().await;
-    assert_eq!(world.processes(), []);
+    hub.end_children().await;
+    assert_eq!(hub.processes(), []);
     last["message"].as_str().unwrap().to_owned()
 }
 
@@ -90,12 +94,12 @@ async fn an_agent_that_is_none_fails_its_chat_with_the_reason() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_never_gets_ready_is_ended() {
     let silent = "trap '' TERM; while :; do sleep 1; done";
-    let world = world(silent, |settings| settings.handshake = Duration::from_secs(1)).await;
-    let events = chat(&world).await;
+    let hub = hub_playing(silent, |settings| settings.handshake = Duration::from_secs(1)).await;
+    let events = chat(&hub).await;
     let error = events.last().unwrap()["message"].as_str().unwrap();
     assert!(error.contains("not ready"), "{error}");
-    world.end_children().await;
-    assert_eq!(world.processes(), []);
+    hub.end_children().await;
+    assert_eq!(hub.processes(), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,16 +109,16 @@ update '{"sessionUpdate":"tool_call","toolCallId":"c","title":"shell","status":"
 echo '{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"c"},"options":[{"optionId":"a","kind":"allow_once","name":"A"},{"optionId":"r","kind":"reject_once","name":"R"}]}}'
 cat"#;
     let script = format!("{OPEN}{ask}");
-    let world = world_with(&script, "update", |settings| {
+    let hub = hub_playing_with(&script, "update", |settings| {
         settings.whole_question = Duration::from_secs(1);
     })
     .await;
-    let events = chat(&world).await;
+    let events = chat(&hub).await;
     let error = events.last().unwrap()["message"].as_str().unwrap();
     assert!(error.contains("whole input"), "{events:#?}");
     assert!(!types(&events).contains(&"awaiting_approval"), "{events:#?}");
-    world.end_children().await;
-    assert_eq!(world.processes(), []);
+    hub.end_children().await;
+    assert_eq!(hub.processes(), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -122,37 +126,37 @@ async fn a_power_that_an_agent_has_not_is_refused_by_its_name() {
     let ask = r#"
 echo '{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"c","title":"shell","rawInput":{"command":"ls"}},"options":[{"optionId":"a","kind":"allow_once","name":"A"},{"optionId":"r","kind":"reject_once","name":"R"}]}}'
 read answer; say done; end; cat"#;
-    let world = world(&format!("{OPEN}{ask}"), |_| {}).await;
+    let hub = hub_playing(&format!("{OPEN}{ask}"), |_| {}).await;
     let servers = json!({"x": {"type": "stdio", "command": "x"}});
-    let given = json!({"name": "given", "agent": "scripted", "working_dir": world.work(),
+    let given = json!({"name": "given", "agent": "scripted", "working_dir": hub.work(),
         "mcp_servers": servers});
-    let refused = world.call("agents.create", given).await.unwrap_err();
+    let refused = hub.call("agents.create", given).await.unwrap_err();
     assert!(refused.to_string().contains("mcp_servers"), "{refused}");
-    let session = world.create("bad", json!({"agent": "scripted"})).await;
+    let session = hub.create("bad", json!({"agent": "scripted"})).await;
     let images = json!([{"mime_type": "image/png", "data": "AAAA"}]);
     let seen = json!({"session_id": session, "prompt": "see", "images": images});
-    let refused = world.call("agents.chat_async", seen).await.unwrap_err();
+    let refused = hub.call("agents.chat_async", seen).await.unwrap_err();
     assert!(refused.to_string().contains("power images"), "{refused}");
-    world.chat(&session, "go").await;
-    let approval = world.wait_for_approval(&session).await;
+    hub.chat(&session, "go").await;
+    let approval = hub.wait_for_approval(&session).await;
     let edit = json!({"approval_id": approval["id"], "approve": true,
         "input_digest": approval["input_digest"], "updated_input": {"command": "pwd"}});
-    let refused = world.call("loopback.respond", edit).await.unwrap_err();
+    let refused = hub.call("loopback.respond", edit).await.unwrap_err();
     assert!(refused.to_string().contains("edit_input"), "{refused}");
     let steer = json!({"session_id": session, "text": "sooner"});
-    let refused = world.call("agents.send", steer).await.unwrap_err();
+    let refused = hub.call("agents.send", steer).await.unwrap_err();
     assert!(refused.to_string().contains("steer"), "{refused}");
-    world.respond(&approval, true).await;
-    world.wait_for_end(&session, 0).await;
+    hub.respond(&approval, true).await;
+    hub.wait_for_end(&session, 0).await;
     let fork = json!({"session_id": session, "new_name": "other"});
-    let refused = world.call("agents.fork", fork).await.unwrap_err();
+    let refused = hub.call("agents.fork", fork).await.unwrap_err();
     assert!(refused.to_string().contains("fork"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unfinished_text_of_a_killed_agent_is_kept() {
-    let world = world(&format!("{OPEN}say half; kill -9 $$"), |_| {}).await;
-    let events = chat(&world).await;
+    let hub = hub_playing(&format!("{OPEN}say half; kill -9 $$"), |_| {}).await;
+    let events = chat(&hub).await;
     assert_eq!(texts(&events), ["half"], "{events:#?}");
     assert_eq!(events.last().unwrap()["type"], "error", "{events:#?}");
 }
@@ -179,8 +183,8 @@ echo '{"id":7,"method":"session/request_permission","params":{"sessionId":"s","t
 read answer
 case "$answer" in *error*) say refused;; *) say allowed;; esac
 end; cat"#;
-    let world = world(&format!("{OPEN}{ask}"), |_| {}).await;
-    let events = chat(&world).await;
+    let hub = hub_playing(&format!("{OPEN}{ask}"), |_| {}).await;
+    let events = chat(&hub).await;
     assert_eq!(texts(&events), ["refused"], "{events:#?}");
     assert!(!types(&events).contains(&"awaiting_approval"));
 }
@@ -193,8 +197,8 @@ echo '{"id":99,"result":{}}'
 echo '{"id":"plexus-open","result":{"sessionId":"other"}}'
 echo 'not of the protocol'
 say y; end; cat"#;
-    let world = world(&format!("{OPEN}{flood}"), |_| {}).await;
-    let events = chat(&world).await;
+    let hub = hub_playing(&format!("{OPEN}{flood}"), |_| {}).await;
+    let events = chat(&hub).await;
     assert_eq!(events.last().unwrap()["type"], "complete", "{:#?}", events.last());
     assert_eq!(texts(&events).concat(), format!("{}y", "x".repeat(3000)));
     assert!(events.len() < 20, "{} events", events.len());

@@ -1,4 +1,4 @@
-//! What whoever creates a session and writes its prompts gives to a real agent.
+//! What a session's parameters and prompts give to a real agent.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use testkit::messages_api::Step;
 use testkit::real_acp::Agent;
 use testkit::{mcp_tool, picture};
 
-use crate::stage::Stage;
+use crate::hub_with_agent::HubWithAgent;
 
 /// What Claude Code calls the tool. It lists tools of MCP servers only when its model searches.
 const UNLISTED: &str = "mcp__given__put";
@@ -17,8 +17,8 @@ pub(crate) async fn a_given_tool_is_asked_about_and_an_image_is_seen(
     agent: Agent,
     cli: PathBuf,
 ) -> Result<()> {
-    let stage = Stage::new(agent, cli).await?;
-    stage.props.api.respond_with(move |asked| {
+    let setup = HubWithAgent::new(agent, cli).await?;
+    setup.props.api.respond_with(move |asked| {
         if asked.tool_results().len() == 2 {
             return Some(Step::text("Done."));
         }
@@ -28,31 +28,31 @@ pub(crate) async fn a_given_tool_is_asked_about_and_an_image_is_seen(
     let outside = tempfile::tempdir()?;
     let file = outside.path().join("put");
     let servers = mcp_tool::servers(outside.path(), &file)?;
-    let params = stage.params(json!({"mcp_servers": servers}));
-    let session = stage.world.create("given", params).await;
-    let got = stage.world.ok("agents.get", json!({"session_id": session})).await;
+    let params = setup.params(json!({"mcp_servers": servers}));
+    let session = setup.hub.create("given", params).await;
+    let got = setup.hub.ok("agents.get", json!({"session_id": session})).await;
     assert_eq!(got["session"]["mcp_servers"], json!([mcp_tool::NAME]));
-    let chat = stage.world.chat(&session, "put it twice").await;
+    let chat = setup.hub.chat(&session, "put it twice").await;
     for approve in [false, true] {
-        let asked = stage.world.wait_for_approval(&session).await;
+        let asked = setup.hub.wait_for_approval(&session).await;
         let name = asked["tool_name"].as_str().unwrap();
         assert!(name.contains(mcp_tool::NAME) && name.ends_with("put"), "{asked:#}");
         assert!(!file.exists(), "it ran before anybody allowed it");
         assert_eq!(mcp_tool::shown_in_arguments()?, []);
-        stage.world.respond(&asked, approve).await;
+        setup.hub.respond(&asked, approve).await;
     }
-    assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
+    assert_eq!(setup.hub.wait_for_end(&session, chat).await, "complete");
     assert_eq!(std::fs::read_to_string(&file)?, format!("{}\n", mcp_tool::SECRET));
-    let events = format!("{:?}", stage.world.events(&session, chat).await);
+    let events = format!("{:?}", setup.hub.events(&session, chat).await);
     assert!(!events.contains(mcp_tool::SECRET), "{events}");
 
     let images = json!([{"mime_type": picture::TYPE, "data": picture::PNG}]);
     let seen = json!({"session_id": session, "prompt": "what is it?", "images": images});
-    let chat = stage.world.ok("agents.chat_async", seen).await["chat"].as_u64().unwrap();
-    assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
-    let heard = stage.heard();
+    let chat = setup.hub.ok("agents.chat_async", seen).await["chat"].as_u64().unwrap();
+    assert_eq!(setup.hub.wait_for_end(&session, chat).await, "complete");
+    let heard = setup.heard();
     assert!(heard.contains(picture::PNG), "{heard}");
     assert!(heard.contains("[image 1: image/png, 70 bytes]"), "{heard}");
-    stage.nothing_lives().await;
+    setup.nothing_lives().await;
     Ok(())
 }

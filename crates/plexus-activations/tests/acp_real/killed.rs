@@ -9,7 +9,7 @@ use testkit::real_acp::Agent;
 use testkit::server::{ServerOptions, TestServer};
 use testkit::wait::PATIENCE;
 
-use crate::stage::{Props, name};
+use crate::hub_with_agent::{Props, name};
 
 /// How long the server is away: longer than the patience of most programs that ask.
 const AWAY: Duration = Duration::from_secs(15);

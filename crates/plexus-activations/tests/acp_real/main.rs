@@ -10,7 +10,7 @@
 //! - [`killed`]: the same with a real server, which is killed.
 //! - [`own`]: what is promised of one agent.
 //! - [`spawns`]: an agent that is a parent.
-//! - [`stage`]: a stand-in, a sandbox and a hub.
+//! - [`hub_with_agent`]: a stand-in, a sandbox and a hub.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -26,13 +26,13 @@ mod common;
 #[cfg(target_os = "linux")]
 mod given;
 #[cfg(target_os = "linux")]
+mod hub_with_agent;
+#[cfg(target_os = "linux")]
 mod killed;
 #[cfg(target_os = "linux")]
 mod own;
 #[cfg(target_os = "linux")]
 mod spawns;
-#[cfg(target_os = "linux")]
-mod stage;
 
 /// Adds cases of one agent, each under the agent's name.
 #[cfg(target_os = "linux")]

@@ -9,24 +9,24 @@ use testkit::picture;
 use testkit::real_acp::Agent;
 
 use crate::common::texts;
-use crate::stage::Stage;
+use crate::hub_with_agent::HubWithAgent;
 
 pub(crate) async fn a_model_is_set_and_a_session_cannot_undo_the_settings(
     agent: Agent,
     cli: PathBuf,
 ) -> Result<()> {
-    let stage = Stage::new(agent, cli).await?;
-    let known = stage.params(json!({"model": "fake/stand-in"}));
-    let session = stage.world.create("model", known).await;
-    let events = stage.world.chat_to_end(&session, &prompt(&[Step::text("Hello.")])).await;
+    let setup = HubWithAgent::new(agent, cli).await?;
+    let known = setup.params(json!({"model": "fake/stand-in"}));
+    let session = setup.hub.create("model", known).await;
+    let events = setup.hub.chat_to_end(&session, &prompt(&[Step::text("Hello.")])).await;
     assert_eq!(texts(&events), ["Hello."], "{events:#?}");
     for (name, params, expected) in [
         ("unknown", json!({"model": "fake/no-such"}), "did not take the model"),
         ("undone", json!({"env": {"OPENCODE_PERMISSION": "{}"}}), "OPENCODE_PERMISSION"),
         ("trusting", json!({"project_settings": "trust"}), "trust the project's settings"),
     ] {
-        let session = stage.world.create(name, stage.params(params)).await;
-        let events = stage.world.chat_to_end(&session, &prompt(&[Step::text("Hello.")])).await;
+        let session = setup.hub.create(name, setup.params(params)).await;
+        let events = setup.hub.chat_to_end(&session, &prompt(&[Step::text("Hello.")])).await;
         let error = events.last().unwrap()["message"].as_str().unwrap();
         assert!(error.contains(expected), "{name}: {events:#?}");
     }
@@ -34,18 +34,18 @@ pub(crate) async fn a_model_is_set_and_a_session_cannot_undo_the_settings(
 }
 
 pub(crate) async fn a_fork_remembers_the_conversation(agent: Agent, cli: PathBuf) -> Result<()> {
-    let stage = Stage::new(agent, cli).await?;
-    let session = stage.session("trunk").await;
-    stage.world.chat_to_end(&session, &prompt(&[Step::text("words-of-one")])).await;
+    let setup = HubWithAgent::new(agent, cli).await?;
+    let session = setup.session("trunk").await;
+    setup.hub.chat_to_end(&session, &prompt(&[Step::text("words-of-one")])).await;
     let params = json!({"session_id": session, "new_name": "branch"});
-    let fork = stage.world.ok("agents.fork", params).await["id"].as_str().unwrap().to_owned();
-    let events = stage.world.chat_to_end(&fork, &prompt(&[Step::text("Mine.")])).await;
+    let fork = setup.hub.ok("agents.fork", params).await["id"].as_str().unwrap().to_owned();
+    let events = setup.hub.chat_to_end(&fork, &prompt(&[Step::text("Mine.")])).await;
     assert_eq!(texts(&events), ["Mine."], "{events:#?}");
-    let heard = stage.heard();
+    let heard = setup.heard();
     assert!(heard.contains("words-of-one"), "{heard}");
     // The trunk does not know what the branch said.
-    stage.world.chat_to_end(&session, &prompt(&[Step::text("On.")])).await;
-    let heard = stage.heard();
+    setup.hub.chat_to_end(&session, &prompt(&[Step::text("On.")])).await;
+    let heard = setup.heard();
     assert!(!heard.contains("Mine."), "{heard}");
     Ok(())
 }
@@ -54,10 +54,10 @@ pub(crate) async fn a_prompt_with_a_slash_reaches_the_model(
     agent: Agent,
     cli: PathBuf,
 ) -> Result<()> {
-    let stage = Stage::new(agent, cli).await?;
-    let session = stage.session("slash").await;
+    let setup = HubWithAgent::new(agent, cli).await?;
+    let session = setup.session("slash").await;
     let words = format!("/nothing {}", prompt(&[Step::text("I heard.")]));
-    let events = stage.world.chat_to_end(&session, &words).await;
+    let events = setup.hub.chat_to_end(&session, &words).await;
     assert_eq!(texts(&events), ["I heard."], "{events:#?}");
     Ok(())
 }
@@ -67,8 +67,8 @@ pub(crate) async fn it_asks_in_spite_of_a_hostile_repository(
     agent: Agent,
     cli: PathBuf,
 ) -> Result<()> {
-    let stage = Stage::new(agent, cli).await?;
-    let work = stage.props.sandbox.work();
+    let setup = HubWithAgent::new(agent, cli).await?;
+    let work = setup.props.sandbox.work();
     let touch = format!("touch {}", work.join("hooked").display());
     let hook = json!([{"matcher": "*", "hooks": [{"type": "command", "command": touch}]}]);
     let settings = json!({
@@ -79,26 +79,26 @@ pub(crate) async fn it_asks_in_spite_of_a_hostile_repository(
     std::fs::create_dir_all(work.join(".gemini"))?;
     std::fs::write(work.join(".gemini/settings.json"), settings.to_string())?;
     let session =
-        stage.world.create("hostile", stage.params(json!({"model": "gemini-2.5-flash"}))).await;
+        setup.hub.create("hostile", setup.params(json!({"model": "gemini-2.5-flash"}))).await;
     let call = |command: &str| Step::tool(agent.shell_tool(), json!({"command": command}));
     let steps = [call("echo no >> made"), call("echo yes >> made"), Step::text("Done.")];
     let images = json!([{"mime_type": picture::TYPE, "data": picture::PNG}]);
     let asked = json!({"session_id": session, "prompt": prompt(&steps), "images": images});
-    let chat = stage.world.ok("agents.chat_async", asked).await["chat"].as_u64().unwrap();
+    let chat = setup.hub.ok("agents.chat_async", asked).await["chat"].as_u64().unwrap();
     for (command, approve) in [("echo no >> made", false), ("echo yes >> made", true)] {
-        let approval = stage.world.wait_for_approval(&session).await;
+        let approval = setup.hub.wait_for_approval(&session).await;
         assert_eq!(approval["tool_name"], agent.shell_tool(), "{approval:#}");
         assert_eq!(approval["input"]["title"], command, "{approval:#}");
-        assert_eq!(stage.file("made"), None, "it ran before it was allowed");
-        stage.world.respond(&approval, approve).await;
+        assert_eq!(setup.file("made"), None, "it ran before it was allowed");
+        setup.hub.respond(&approval, approve).await;
     }
-    let ended = stage.world.wait_for_end(&session, chat).await;
-    let events = stage.world.events(&session, chat).await;
+    let ended = setup.hub.wait_for_end(&session, chat).await;
+    let events = setup.hub.events(&session, chat).await;
     assert_eq!((ended.as_str(), texts(&events)), ("complete", vec!["Done."]), "{events:#?}");
-    assert_eq!(stage.file("made").as_deref(), Some("yes\n"));
-    assert_eq!(stage.file("hooked"), None, "a hook or server of the repository ran");
-    assert!(stage.heard().contains(picture::PNG), "{}", stage.heard());
-    stage.nothing_lives().await;
+    assert_eq!(setup.file("made").as_deref(), Some("yes\n"));
+    assert_eq!(setup.file("hooked"), None, "a hook or server of the repository ran");
+    assert!(setup.heard().contains(picture::PNG), "{}", setup.heard());
+    setup.nothing_lives().await;
     Ok(())
 }
 
@@ -107,26 +107,26 @@ pub(crate) async fn a_repository_with_plugin_hooks_is_refused(
     agent: Agent,
     cli: PathBuf,
 ) -> Result<()> {
-    let stage = Stage::new(agent, cli).await?;
-    let session = stage.session("plugins").await;
+    let setup = HubWithAgent::new(agent, cli).await?;
+    let session = setup.session("plugins").await;
     // The session has a process that waits for the next prompt when the hook appears.
-    stage.world.chat_to_end(&session, &prompt(&[Step::text("Clean.")])).await;
-    let hooks = stage.props.sandbox.work().join(".agents/plugins/p/hooks");
+    setup.hub.chat_to_end(&session, &prompt(&[Step::text("Clean.")])).await;
+    let hooks = setup.props.sandbox.work().join(".agents/plugins/p/hooks");
     std::fs::create_dir_all(&hooks)?;
     let command = json!({"type": "command", "command": "touch hooked"});
     let hook = json!({"hooks": {"UserPromptSubmit": [{"hooks": [command]}]}});
     std::fs::write(hooks.join("hooks.json"), hook.to_string())?;
-    let events = stage.world.chat_to_end(&session, &prompt(&[Step::text("Hello.")])).await;
+    let events = setup.hub.chat_to_end(&session, &prompt(&[Step::text("Hello.")])).await;
     let error = events.last().unwrap()["message"].as_str().unwrap();
     assert!(error.contains(".agents/plugins"), "{events:#?}");
-    assert_eq!(stage.file("hooked"), None, "the hook ran");
+    assert_eq!(setup.file("hooked"), None, "the hook ran");
     Ok(())
 }
 
 /// It asks its user with a form, and its model reads the answer.
 pub(crate) async fn a_question_of_the_model_is_answered(agent: Agent, cli: PathBuf) -> Result<()> {
-    let stage = Stage::new(agent, cli).await?;
-    let session = stage.session("question").await;
+    let setup = HubWithAgent::new(agent, cli).await?;
+    let session = setup.session("question").await;
     let options = json!([
         {"label": "SQLite", "description": "one file"},
         {"label": "PostgreSQL", "description": "a server"},
@@ -136,18 +136,18 @@ pub(crate) async fn a_question_of_the_model_is_answered(agent: Agent, cli: PathB
         {"question": "Which extras?", "header": "X", "options": options, "multiSelect": true},
     ]});
     let ask = || Step::tool("AskUserQuestion", input.clone());
-    let chat = stage.world.chat(&session, &prompt(&[ask(), ask(), Step::text("Fine.")])).await;
-    let approval = stage.world.wait_for_approval(&session).await;
+    let chat = setup.hub.chat(&session, &prompt(&[ask(), ask(), Step::text("Fine.")])).await;
+    let approval = setup.hub.wait_for_approval(&session).await;
     assert_eq!(approval["question"]["kind"], "choices", "{approval:#}");
     assert_eq!(approval["question"]["questions"][0]["text"], "Which database?");
     assert_eq!(approval["question"]["questions"][0]["options"], options);
     let answers = json!({"question_0": ["PostgreSQL"], "question_1": ["SQLite", "my own words"]});
     let yes = json!({"approval_id": approval["id"], "approve": true, "answers": answers});
-    stage.world.ok("loopback.respond", yes).await;
-    let refused = stage.world.wait_for_approval(&session).await;
-    stage.world.respond(&refused, false).await;
-    assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
-    let results = stage.props.api.tool_results();
+    setup.hub.ok("loopback.respond", yes).await;
+    let refused = setup.hub.wait_for_approval(&session).await;
+    setup.hub.respond(&refused, false).await;
+    assert_eq!(setup.hub.wait_for_end(&session, chat).await, "complete");
+    let results = setup.props.api.tool_results();
     let read: Vec<String> = results.iter().map(|result| format!("{result:?}")).collect();
     assert!(read[0].contains("PostgreSQL") && read[0].contains("my own words"), "{read:#?}");
     assert!(!read[1].contains("PostgreSQL"), "{read:#?}");
@@ -158,15 +158,15 @@ pub(crate) async fn the_reason_of_a_denial_reaches_the_model(
     agent: Agent,
     cli: PathBuf,
 ) -> Result<()> {
-    let stage = Stage::new(agent, cli).await?;
-    let session = stage.session("reason").await;
-    let chat = stage.world.chat(&session, &stage.shell(&["echo ran >> made"], "Fine.")).await;
-    let approval = stage.world.wait_for_approval(&session).await;
+    let setup = HubWithAgent::new(agent, cli).await?;
+    let session = setup.session("reason").await;
+    let chat = setup.hub.chat(&session, &setup.shell(&["echo ran >> made"], "Fine.")).await;
+    let approval = setup.hub.wait_for_approval(&session).await;
     let denial =
         json!({"approval_id": approval["id"], "approve": false, "message": "not in this house"});
-    stage.world.ok("loopback.respond", denial).await;
-    assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
-    let results = stage.props.api.tool_results();
+    setup.hub.ok("loopback.respond", denial).await;
+    assert_eq!(setup.hub.wait_for_end(&session, chat).await, "complete");
+    let results = setup.props.api.tool_results();
     let read: String = results.iter().map(|result| format!("{result:?}\n")).collect();
     assert!(read.contains("not in this house"), "the model read {read}");
     Ok(())

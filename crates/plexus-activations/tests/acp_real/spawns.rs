@@ -7,8 +7,8 @@ use serde_json::json;
 use testkit::messages_api::Step;
 use testkit::real_acp::Agent;
 
+use crate::hub_with_agent::Props;
 use crate::killed::{ended, question, server_with};
-use crate::stage::Props;
 
 /// The tool's name without what the agent puts before it.
 const CREATE: &str = "agents_create";

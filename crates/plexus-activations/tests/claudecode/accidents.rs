@@ -5,26 +5,25 @@ use serde_json::json;
 
 use crate::common::{DEADLINE, SimulatedHub, texts, types};
 
-async fn fails_with(world: &SimulatedHub, session: &str, chat: u64, why: &str) {
-    assert_eq!(world.wait_for_end(session, chat).await, "failed");
-    let events = world.events(session, chat).await;
+async fn fails_with(hub: &SimulatedHub, session: &str, chat: u64, why: &str) {
+    assert_eq!(hub.wait_for_end(session, chat).await, "failed");
+    let events = hub.events(session, chat).await;
     let last = events.last().unwrap()["message"].as_str().unwrap().to_owned();
     assert!(last.contains(why), "{last}");
-    let gone = || std::future::ready(world.processes().is_empty().then_some(()));
+    let gone = || std::future::ready(hub.processes().is_empty().then_some(()));
     testkit::eventually_async("the end of every process", DEADLINE, gone).await;
-    let removed = || std::future::ready((!world.run_dir(session, 0).exists()).then_some(()));
+    let removed = || std::future::ready((!hub.run_dir(session, 0).exists()).then_some(()));
     testkit::eventually_async("the end of its files", DEADLINE, removed).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_ends_without_a_result_failed_and_its_last_words_say_why() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("dies", json!({})).await;
-    let chat = world
-        .chat(&session, "sim:\nsay so far\nstderr the disk is on fire\nsleep 50\nexit 3")
-        .await;
-    fails_with(&world, &session, chat, "exit code 3").await;
-    let events = world.events(&session, chat).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("dies", json!({})).await;
+    let chat =
+        hub.chat(&session, "sim:\nsay so far\nstderr the disk is on fire\nsleep 50\nexit 3").await;
+    fails_with(&hub, &session, chat, "exit code 3").await;
+    let events = hub.events(&session, chat).await;
     assert!(
         events.last().unwrap()["message"].as_str().unwrap().contains("the disk is on fire"),
         "{:?}",
@@ -38,50 +37,50 @@ async fn a_child_that_ends_without_a_result_failed_and_its_last_words_say_why() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_run_can_be_resumed() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("killed", json!({})).await;
-    world.chat_to_end(&session, "sim:\nsay remembered").await;
-    let chat = world.chat(&session, "sim:\nsay now\ncrash").await;
-    fails_with(&world, &session, chat, "signal 9").await;
-    let next = world.chat_to_end(&session, "sim:\nrecall").await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("killed", json!({})).await;
+    hub.chat_to_end(&session, "sim:\nsay remembered").await;
+    let chat = hub.chat(&session, "sim:\nsay now\ncrash").await;
+    fails_with(&hub, &session, chat, "signal 9").await;
+    let next = hub.chat_to_end(&session, "sim:\nrecall").await;
     assert!(texts(&next)[0].contains("say remembered"), "{next:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_somebody_kills_failed() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("victim", json!({})).await;
-    let chat = world.chat(&session, "sim:\nsay hello\nhang").await;
-    world.wait_for_event(&session, "content").await;
-    testkit::process::kill(world.pids(&session, 0).1);
-    fails_with(&world, &session, chat, "signal 9").await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("victim", json!({})).await;
+    let chat = hub.chat(&session, "sim:\nsay hello\nhang").await;
+    hub.wait_for_event(&session, "content").await;
+    testkit::process::kill(hub.pids(&session, 0).1);
+    fails_with(&hub, &session, chat, "signal 9").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_shim_takes_its_child_and_its_tools_along() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("shim", json!({"allowed_tools": ["Bash"]})).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("shim", json!({"allowed_tools": ["Bash"]})).await;
     let input = json!({"command": "touch begun; while :; do sleep 0.05; done"});
-    let chat = world.chat(&session, &format!("sim:\nsay hello\ntool Bash {input}")).await;
-    let begun = world.work().join("begun");
+    let chat = hub.chat(&session, &format!("sim:\nsay hello\ntool Bash {input}")).await;
+    let begun = hub.work().join("begun");
     testkit::eventually_async("the tool", DEADLINE, || {
         std::future::ready(begun.exists().then_some(()))
     })
     .await;
-    testkit::process::kill(world.pids(&session, 0).0);
-    fails_with(&world, &session, chat, "nobody saw how").await;
-    assert_eq!(texts(&world.events(&session, chat).await), ["hello"]);
+    testkit::process::kill(hub.pids(&session, 0).0);
+    fails_with(&hub, &session, chat, "nobody saw how").await;
+    assert_eq!(texts(&hub.events(&session, chat).await), ["hello"]);
 }
 
 /// A tool that starts something whose parent ends at once, in a session of its own, and goes on for
 /// ever: nothing but the mark in its environment tells whose it is once the shim is gone.
-async fn runs_with_an_orphan(world: &SimulatedHub, session: &str) -> u64 {
+async fn runs_with_an_orphan(hub: &SimulatedHub, session: &str) -> u64 {
     let orphan = "(setsid sh -c 'touch orphan; while :; do sleep 0.05; done' &) ; while :; do \
         sleep 0.05; done";
-    let chat = world
+    let chat = hub
         .chat(session, &format!("sim:\nsay hello\ntool Bash {}", json!({"command": orphan})))
         .await;
-    let begun = world.work().join("orphan");
+    let begun = hub.work().join("orphan");
     testkit::eventually_async("the orphan", DEADLINE, || {
         std::future::ready(begun.exists().then_some(()))
     })
@@ -91,45 +90,45 @@ async fn runs_with_an_orphan(world: &SimulatedHub, session: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shim_that_does_not_answer_is_killed_with_everything_it_held() {
-    let world =
+    let hub =
         SimulatedHub::with(|settings| settings.grace = std::time::Duration::from_millis(100)).await;
-    let session = world.create("deaf", json!({"allowed_tools": ["Bash"]})).await;
-    let chat = runs_with_an_orphan(&world, &session).await;
-    testkit::process::signal(world.pids(&session, 0).0, rustix::process::Signal::STOP);
-    world.ok("claudecode.cancel", json!({"session_id": session, "reason": "enough"})).await;
-    assert_eq!(world.wait_for_end(&session, chat).await, "cancelled");
-    let gone = || std::future::ready(world.processes().is_empty().then_some(()));
+    let session = hub.create("deaf", json!({"allowed_tools": ["Bash"]})).await;
+    let chat = runs_with_an_orphan(&hub, &session).await;
+    testkit::process::signal(hub.pids(&session, 0).0, rustix::process::Signal::STOP);
+    hub.ok("claudecode.cancel", json!({"session_id": session, "reason": "enough"})).await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "cancelled");
+    let gone = || std::future::ready(hub.processes().is_empty().then_some(()));
     testkit::eventually_async("the end of every process", DEADLINE, gone).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_shim_leaves_nobody_whose_parents_are_gone() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("orphans", json!({"allowed_tools": ["Bash"]})).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("orphans", json!({"allowed_tools": ["Bash"]})).await;
     // In a session of its own, and its parents have ended: neither the process table nor its group
     // says whose it is.
     let input = json!({"command": "(setsid sleep 600 >/dev/null 2>&1 &)"});
-    let chat = world.chat(&session, &format!("sim:\ntool Bash {input}\nsay left\nhang")).await;
-    world.wait_for_event(&session, "content").await;
-    testkit::process::kill(world.pids(&session, 0).0);
-    fails_with(&world, &session, chat, "nobody saw how").await;
+    let chat = hub.chat(&session, &format!("sim:\ntool Bash {input}\nsay left\nhang")).await;
+    hub.wait_for_event(&session, "content").await;
+    testkit::process::kill(hub.pids(&session, 0).0);
+    fails_with(&hub, &session, chat, "nobody saw how").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_shim_leaves_no_daemon_that_cleared_its_environment() {
     const DAEMONS: usize = 5;
-    let world = SimulatedHub::new().await;
-    let session = world.create("daemons", json!({"allowed_tools": ["Bash"]})).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("daemons", json!({"allowed_tools": ["Bash"]})).await;
     // Each has an empty environment and a session of its own, and its parents have ended.
     let start = format!(
         "for n in $(seq {DAEMONS}); do (env -i setsid /bin/sh -c 'echo $$ > daemon.'$n'; exec \
          /bin/sleep 600' >/dev/null 2>&1 &); done"
     );
     let input = json!({"command": start});
-    let chat = world.chat(&session, &format!("sim:\ntool Bash {input}\nsay left\nhang")).await;
-    world.wait_for_event(&session, "content").await;
+    let chat = hub.chat(&session, &format!("sim:\ntool Bash {input}\nsay left\nhang")).await;
+    hub.wait_for_event(&session, "content").await;
     let pid = |n: usize| {
-        let text = std::fs::read_to_string(world.work().join(format!("daemon.{n}"))).ok()?;
+        let text = std::fs::read_to_string(hub.work().join(format!("daemon.{n}"))).ok()?;
         text.trim().parse::<i32>().ok()
     };
     let mut daemons = Vec::new();
@@ -142,16 +141,16 @@ async fn a_killed_shim_leaves_no_daemon_that_cleared_its_environment() {
         daemons.iter().filter(lives).count()
     };
     assert_eq!(alive(), DAEMONS);
-    testkit::process::kill(world.pids(&session, 0).0);
-    fails_with(&world, &session, chat, "nobody saw how").await;
+    testkit::process::kill(hub.pids(&session, 0).0);
+    fails_with(&hub, &session, chat, "nobody saw how").await;
     assert_eq!(alive(), 0, "daemons survive the run that started them");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nonsense_and_news_do_not_stop_a_chat() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("odd", json!({})).await;
-    let events = world.chat_to_end(&session, "sim:\nsay before\ngarbage\nunknown\nsay after").await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("odd", json!({})).await;
+    let events = hub.chat_to_end(&session, "sim:\nsay before\ngarbage\nunknown\nsay after").await;
     assert_eq!(
         types(&events),
         ["start", "notice", "content", "error", "passthrough", "content", "complete"]
@@ -161,15 +160,15 @@ async fn nonsense_and_news_do_not_stop_a_chat() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failing_api_is_a_failed_chat_in_the_clis_own_words() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("api", json!({})).await;
-    let chat = world.chat(&session, "sim:\nfail 529").await;
-    assert_eq!(world.wait_for_end(&session, chat).await, "failed");
-    let events = world.events(&session, chat).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("api", json!({})).await;
+    let chat = hub.chat(&session, "sim:\nfail 529").await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "failed");
+    let events = hub.events(&session, chat).await;
     assert!(events.last().unwrap()["message"].as_str().unwrap().contains("529"), "{events:#?}");
     // The process is fine, and so is the session.
     assert_eq!(
-        world.chat_to_end(&session, "sim:\nsay fine").await.last().unwrap()["type"],
+        hub.chat_to_end(&session, "sim:\nsay fine").await.last().unwrap()["type"],
         "complete"
     );
 }
@@ -177,47 +176,47 @@ async fn a_failing_api_is_a_failed_chat_in_the_clis_own_words() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_shim_that_leaves_without_a_word_about_its_child_is_quoted() {
     let script = "echo no room for a child >&2; exit 7";
-    let world = SimulatedHub::with(|settings| {
+    let hub = SimulatedHub::with(|settings| {
         settings.shim.program = "sh".into();
         settings.shim.leading = vec!["-c".into(), script.into(), "sh".into()];
     })
     .await;
-    let session = world.create("mute", json!({})).await;
-    let chat = world.chat(&session, "sim:\nsay x").await;
-    fails_with(&world, &session, chat, "its shim ended with exit status: 7: no room for a child")
+    let session = hub.create("mute", json!({})).await;
+    let chat = hub.chat(&session, "sim:\nsay x").await;
+    fails_with(&hub, &session, chat, "its shim ended with exit status: 7: no room for a child")
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_cannot_be_started_fails_the_chat_and_leaves_nothing() {
-    let world =
+    let hub =
         SimulatedHub::with(|settings| settings.shim.program = "/nonexistent/plexus-shim".into())
             .await;
-    let session = world.create("no-shim", json!({})).await;
-    let chat = world.chat(&session, "sim:\nsay x").await;
-    assert_eq!(world.wait_for_end(&session, chat).await, "failed");
-    let events = world.events(&session, chat).await;
+    let session = hub.create("no-shim", json!({})).await;
+    let chat = hub.chat(&session, "sim:\nsay x").await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "failed");
+    let events = hub.events(&session, chat).await;
     assert!(
         events.last().unwrap()["message"].as_str().unwrap().contains("/nonexistent/plexus-shim"),
         "{events:#?}"
     );
-    let open = || async { world.store().open_runs().await.unwrap().is_empty().then_some(()) };
+    let open = || async { hub.store().open_runs().await.unwrap().is_empty().then_some(()) };
     testkit::eventually_async("the end of the run's row", DEADLINE, open).await;
-    assert!(!world.run_dir(&session, 0).exists());
+    assert!(!hub.run_dir(&session, 0).exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_that_became_a_link_is_not_worked_in() {
-    let world = SimulatedHub::new().await;
-    let (dir, elsewhere) = (world.work().join("sub"), world.work().join("elsewhere"));
+    let hub = SimulatedHub::new().await;
+    let (dir, elsewhere) = (hub.work().join("sub"), hub.work().join("elsewhere"));
     std::fs::create_dir(&dir).unwrap();
     std::fs::create_dir(&elsewhere).unwrap();
-    let session = world.create("moved", json!({"working_dir": dir})).await;
+    let session = hub.create("moved", json!({"working_dir": dir})).await;
     std::fs::remove_dir(&dir).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &dir).unwrap();
-    let chat = world.chat(&session, "sim:\nsay hello").await;
-    assert_eq!(world.wait_for_end(&session, chat).await, "failed");
-    let events = world.events(&session, chat).await;
+    let chat = hub.chat(&session, "sim:\nsay hello").await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "failed");
+    let events = hub.events(&session, chat).await;
     let last = events.last().unwrap()["message"].as_str().unwrap();
     assert!(last.contains("no longer the directory"), "{last}");
     assert!(texts(&events).is_empty());

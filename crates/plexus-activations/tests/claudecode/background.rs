@@ -7,77 +7,75 @@ use crate::common::{DEADLINE, SimulatedHub, texts, types};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_that_ends_after_the_first_result_belongs_to_its_chat_which_ends_once() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("background", json!({"allowed_tools": ["Bash"]})).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("background", json!({"allowed_tools": ["Bash"]})).await;
     let input =
         json!({"command": "while ! test -e go; do sleep 0.05; done", "run_in_background": true});
-    let chat = world.chat(&session, &format!("sim:\ntool Bash {input}\nsay main is done")).await;
-    world
-        .wait_for(&session, "the main turn's last words", |page| {
-            page.to_string().contains("main is done")
-        })
-        .await;
+    let chat = hub.chat(&session, &format!("sim:\ntool Bash {input}\nsay main is done")).await;
+    hub.wait_for(&session, "the main turn's last words", |page| {
+        page.to_string().contains("main is done")
+    })
+    .await;
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
-    assert_eq!(world.session(&session).await["status"], "running", "the task still runs");
-    std::fs::write(world.work().join("go"), "").unwrap();
-    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
-    let events = world.events(&session, chat).await;
+    assert_eq!(hub.session(&session).await["status"], "running", "the task still runs");
+    std::fs::write(hub.work().join("go"), "").unwrap();
+    assert_eq!(hub.wait_for_end(&session, chat).await, "complete");
+    let events = hub.events(&session, chat).await;
     assert_eq!(types(&events).iter().filter(|kind| **kind == "complete").count(), 1);
     assert!(
         texts(&events).len() >= 2,
         "the turn that the task started is in it: {:?}",
         texts(&events)
     );
-    assert_eq!(world.session(&session).await["chat"], 0);
+    assert_eq!(hub.session(&session).await["chat"], 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelling_a_chat_ends_its_background_tasks() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("endless", json!({"allowed_tools": ["Bash"]})).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("endless", json!({"allowed_tools": ["Bash"]})).await;
     let input =
         json!({"command": "touch begun; while :; do sleep 0.05; done", "run_in_background": true});
-    let chat = world.chat(&session, &format!("sim:\ntool Bash {input}\nsay main is done")).await;
-    let begun = world.work().join("begun");
+    let chat = hub.chat(&session, &format!("sim:\ntool Bash {input}\nsay main is done")).await;
+    let begun = hub.work().join("begun");
     testkit::eventually_async("the task", DEADLINE, || {
         std::future::ready(begun.exists().then_some(()))
     })
     .await;
-    world
-        .wait_for(&session, "the main turn's last words", |page| {
-            page.to_string().contains("main is done")
-        })
-        .await;
-    world.ok("claudecode.cancel", json!({"session_id": session})).await;
-    assert_eq!(world.wait_for_end(&session, chat).await, "cancelled");
-    assert_eq!(world.processes(), []);
+    hub.wait_for(&session, "the main turn's last words", |page| {
+        page.to_string().contains("main is done")
+    })
+    .await;
+    hub.ok("claudecode.cancel", json!({"session_id": session})).await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "cancelled");
+    assert_eq!(hub.processes(), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_that_nobody_asked_for_is_a_chat_of_its_own_that_says_so() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("wakes", json!({})).await;
-    let asked = world.chat_to_end(&session, "sim:\nwake 1 I woke up.\nsay good night").await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("wakes", json!({})).await;
+    let asked = hub.chat_to_end(&session, "sim:\nwake 1 I woke up.\nsay good night").await;
     assert_eq!(texts(&asked), ["good night"]);
-    let woken = async || (world.session(&session).await["chat"] == 1).then_some(());
+    let woken = async || (hub.session(&session).await["chat"] == 1).then_some(());
     testkit::eventually_async("a chat of its own", DEADLINE, woken).await;
-    assert_eq!(world.wait_for_end(&session, 1).await, "complete");
-    let events = world.events(&session, 1).await;
+    assert_eq!(hub.wait_for_end(&session, 1).await, "complete");
+    let events = hub.events(&session, 1).await;
     assert_eq!(
         (types(&events), texts(&events)),
         (vec!["start", "content", "complete"], vec!["I woke up."])
     );
     let streams =
-        world.ok("claudecode.streams", json!({"session_id": session})).await["streams"].clone();
+        hub.ok("claudecode.streams", json!({"session_id": session})).await["streams"].clone();
     assert_eq!(
         (&streams[0]["self_started"], &streams[1]["self_started"]),
         (&json!(null), &json!(true))
     );
     // The session goes on as any other, with the same process.
-    let next = world.chat_to_end(&session, "sim:\nsay and on").await;
+    let next = hub.chat_to_end(&session, "sim:\nsay and on").await;
     assert_eq!(texts(&next), ["and on"]);
     assert_eq!(
-        (world.session(&session).await["chat"].clone(), world.runs(&session).await),
+        (hub.session(&session).await["chat"].clone(), hub.runs(&session).await),
         (json!(2), 1)
     );
 }

@@ -11,14 +11,14 @@ fn kind(error: &CallError) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_create_refuses() {
-    let world = SimulatedHub::new().await;
-    world.create("taken", json!({})).await;
-    let missing = world.work().join("missing");
-    let file = world.work().join("file");
+    let hub = SimulatedHub::new().await;
+    hub.create("taken", json!({})).await;
+    let missing = hub.work().join("missing");
+    let file = hub.work().join("file");
     std::fs::write(&file, "").unwrap();
-    let inside = world.data().join("runs");
+    let inside = hub.data().join("runs");
     std::fs::create_dir_all(&inside).unwrap();
-    let above = world.data().parent().unwrap().to_owned();
+    let above = hub.data().parent().unwrap().to_owned();
     let long = "x".repeat(5000);
     let cases: Vec<(&str, Value, &str)> = vec![
         ("taken", json!({}), "conflict"),
@@ -29,7 +29,7 @@ async fn what_create_refuses() {
         ("n", json!({"working_dir": missing}), "invalid"),
         ("n", json!({"working_dir": file}), "invalid"),
         ("n", json!({"working_dir": "relative"}), "invalid"),
-        ("n", json!({"working_dir": world.data()}), "invalid"),
+        ("n", json!({"working_dir": hub.data()}), "invalid"),
         ("n", json!({"working_dir": inside}), "invalid"),
         ("n", json!({"working_dir": above}), "invalid"),
         ("n", json!({"add_dirs": [above]}), "invalid"),
@@ -39,10 +39,8 @@ async fn what_create_refuses() {
         ("n", json!({"parent": "00000000-0000-7000-8000-000000000000"}), "not_found"),
     ];
     for (name, more, expected) in cases {
-        let error = world
-            .call("claudecode.create", world.create_params(name, more.clone()))
-            .await
-            .unwrap_err();
+        let error =
+            hub.call("claudecode.create", hub.create_params(name, more.clone())).await.unwrap_err();
         assert_eq!(kind(&error), expected, "{name:?} {more}: {error:?}");
         if expected != "not_found" {
             assert!(
@@ -51,16 +49,16 @@ async fn what_create_refuses() {
             );
         }
     }
-    let list = world.ok("claudecode.list", json!({})).await;
+    let list = hub.ok("claudecode.list", json!({})).await;
     assert_eq!(list["sessions"].as_array().unwrap().len(), 1, "something was created by halves");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_nul_is_refused_by_the_name_of_its_field() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("s", json!({})).await;
-    let create = |more: Value| ("claudecode.create", world.create_params("n", more));
-    let dir = format!("{}\0", world.work().display());
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("s", json!({})).await;
+    let create = |more: Value| ("claudecode.create", hub.create_params("n", more));
+    let dir = format!("{}\0", hub.work().display());
     let chat = json!({"session_id": session, "prompt": "a\0b"});
     let rule = json!({"decision": "deny", "pattern": "Bash", "reason": "a\0b"});
     let cases = [
@@ -81,19 +79,19 @@ async fn a_nul_is_refused_by_the_name_of_its_field() {
         (("loopback.rule_add", rule), "reason"),
     ];
     for ((method, params), field) in cases {
-        let error = world.call(method, params.clone()).await.unwrap_err();
+        let error = hub.call(method, params.clone()).await.unwrap_err();
         assert_eq!(kind(&error), "invalid", "{method} {params}: {error:?}");
         assert_eq!(error.field.as_deref(), Some(field), "{method} {params}: {error:?}");
     }
-    let list = world.ok("claudecode.list", json!({})).await;
+    let list = hub.ok("claudecode.list", json!({})).await;
     assert_eq!(list["sessions"].as_array().unwrap().len(), 1, "something was created");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_chats_and_readers_refuse() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("s", json!({})).await;
-    world.chat_to_end(&session, "sim:\nsay x").await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("s", json!({})).await;
+    hub.chat_to_end(&session, "sim:\nsay x").await;
     let unknown = "00000000-0000-7000-8000-000000000000";
     let cases = [
         ("claudecode.chat_async", json!({"session_id": unknown, "prompt": "x"}), "not_found"),
@@ -148,14 +146,14 @@ async fn what_chats_and_readers_refuse() {
     ];
     for (method, params, expected) in cases {
         let shown: String = params.to_string().chars().take(200).collect();
-        let error = match world.call(method, params).await {
+        let error = match hub.call(method, params).await {
             Err(error) => error,
             Ok(answer) => panic!("{method} {shown} was taken: {answer}"),
         };
         assert_eq!(kind(&error), expected, "{method} {shown}: {error:?}");
     }
-    assert_eq!(world.session(&session).await["chat"], 0, "something was started by halves");
-    let names: Vec<Value> = world.ok("claudecode.list", json!({})).await["sessions"]
+    assert_eq!(hub.session(&session).await["chat"], 0, "something was started by halves");
+    let names: Vec<Value> = hub.ok("claudecode.list", json!({})).await["sessions"]
         .as_array()
         .unwrap()
         .iter()
@@ -166,8 +164,8 @@ async fn what_chats_and_readers_refuse() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_model_is_passed_on() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("model", json!({"model": "no such model $(x)"})).await;
-    let events = world.chat_to_end(&session, "sim:\nsay whatever").await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("model", json!({"model": "no such model $(x)"})).await;
+    let events = hub.chat_to_end(&session, "sim:\nsay whatever").await;
     assert_eq!(events.last().unwrap()["type"], "complete");
 }

@@ -9,17 +9,17 @@ pub(crate) const WRITE: &str = "sim:\nsay I will write it.\ntool Write {\"file_p
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_asks_is_answered_and_completes() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("writer", json!({})).await;
-    assert_eq!(world.session(&session).await["status"], "idle");
-    let chat = world.chat(&session, WRITE).await;
-    let approval = world.wait_for_approval(&session).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("writer", json!({})).await;
+    assert_eq!(hub.session(&session).await["status"], "idle");
+    let chat = hub.chat(&session, WRITE).await;
+    let approval = hub.wait_for_approval(&session).await;
     assert_eq!(approval["tool_name"], "Write");
-    assert_eq!(world.session(&session).await["status"], "awaiting_permission");
-    assert!(!world.work().join("note.txt").exists(), "it wrote before it was allowed to");
-    world.respond(&approval, true).await;
-    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
-    let events = world.events(&session, chat).await;
+    assert_eq!(hub.session(&session).await["status"], "awaiting_permission");
+    assert!(!hub.work().join("note.txt").exists(), "it wrote before it was allowed to");
+    hub.respond(&approval, true).await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "complete");
+    let events = hub.events(&session, chat).await;
     let expected = [
         "start",
         "notice",
@@ -33,9 +33,9 @@ async fn a_chat_asks_is_answered_and_completes() {
     ];
     assert_eq!(types(&events), expected);
     assert_eq!(texts(&events), ["I will write it.", "It is written."]);
-    assert_eq!(std::fs::read_to_string(world.work().join("note.txt")).unwrap(), "hello");
+    assert_eq!(std::fs::read_to_string(hub.work().join("note.txt")).unwrap(), "hello");
     let end = events.last().unwrap();
-    let session = world.session(&session).await;
+    let session = hub.session(&session).await;
     assert_eq!(end["new_head"], session["head"]);
     assert_eq!(end["claude_session_id"], session["claude_session_id"]);
     assert_eq!(
@@ -46,51 +46,51 @@ async fn a_chat_asks_is_answered_and_completes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_denial_reaches_the_child_with_its_words() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("denied", json!({})).await;
-    let chat = world.chat(&session, WRITE).await;
-    let approval = world.wait_for_approval(&session).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("denied", json!({})).await;
+    let chat = hub.chat(&session, WRITE).await;
+    let approval = hub.wait_for_approval(&session).await;
     let answer =
         json!({"approval_id": approval["id"], "approve": false, "message": "not in this house"});
-    world.ok("loopback.respond", answer).await;
-    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
-    let events = world.events(&session, chat).await;
+    hub.ok("loopback.respond", answer).await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "complete");
+    let events = hub.events(&session, chat).await;
     let result = events.iter().find(|event| event["type"] == "tool_result").unwrap();
     assert_eq!(
         (&result["output"], &result["is_error"]),
         (&json!("not in this house"), &json!(true))
     );
-    assert!(!world.work().join("note.txt").exists());
+    assert!(!hub.work().join("note.txt").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edited_input_is_what_runs() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("edited", json!({})).await;
-    let chat = world.chat(&session, WRITE).await;
-    let approval = world.wait_for_approval(&session).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("edited", json!({})).await;
+    let chat = hub.chat(&session, WRITE).await;
+    let approval = hub.wait_for_approval(&session).await;
     let edited = json!({"file_path": "other.txt", "content": "edited"});
     let answer = json!({"approval_id": approval["id"], "approve": true, "updated_input": edited});
-    world.ok("loopback.respond", answer).await;
-    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
-    assert_eq!(std::fs::read_to_string(world.work().join("other.txt")).unwrap(), "edited");
-    assert!(!world.work().join("note.txt").exists());
-    let events = world.events(&session, chat).await;
+    hub.ok("loopback.respond", answer).await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "complete");
+    assert_eq!(std::fs::read_to_string(hub.work().join("other.txt")).unwrap(), "edited");
+    assert!(!hub.work().join("note.txt").exists());
+    let events = hub.events(&session, chat).await;
     let resolved = events.iter().find(|event| event["type"] == "approval_resolved").unwrap();
     assert_eq!(resolved["updated_input"], edited);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_chat_is_served_by_the_same_warm_process() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("warm", json!({})).await;
-    let first = world.chat_to_end(&session, "sim:\nsay one").await;
-    assert_eq!(world.children(), 1, "the child stays for the next prompt");
-    let second = world.chat_to_end(&session, "sim:\nsay two\nrecall").await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("warm", json!({})).await;
+    let first = hub.chat_to_end(&session, "sim:\nsay one").await;
+    assert_eq!(hub.children(), 1, "the child stays for the next prompt");
+    let second = hub.chat_to_end(&session, "sim:\nsay two\nrecall").await;
     assert_eq!(texts(&first), ["one"]);
     assert_eq!(types(&second), ["start", "content", "content", "complete"]);
     assert_eq!(texts(&second), ["two", "sim:\nsay one"]);
-    assert_eq!(world.runs(&session).await, 1);
+    assert_eq!(hub.runs(&session).await, 1);
     // Each chat has its own cost, although the CLI counts on through the process.
     for events in [&first, &second] {
         let cost = events.last().unwrap()["usage"]["cost_usd"].as_f64().unwrap();
@@ -100,87 +100,86 @@ async fn a_second_chat_is_served_by_the_same_warm_process() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_after_the_process_has_left_resumes_the_conversation() {
-    let world = SimulatedHub::with(|settings| settings.max_warm = 0).await;
-    let session = world.create("resumed", json!({})).await;
-    world.chat_to_end(&session, "sim:\nsay one").await;
-    let second = world.chat_to_end(&session, "sim:\nrecall").await;
+    let hub = SimulatedHub::with(|settings| settings.max_warm = 0).await;
+    let session = hub.create("resumed", json!({})).await;
+    hub.chat_to_end(&session, "sim:\nsay one").await;
+    let second = hub.chat_to_end(&session, "sim:\nrecall").await;
     assert_eq!(texts(&second), ["sim:\nsay one"]);
-    assert_eq!(world.runs(&session).await, 2);
+    assert_eq!(hub.runs(&session).await, 2);
     let cost = second.last().unwrap()["usage"]["cost_usd"].as_f64().unwrap();
     assert!(
         (cost - 0.0008).abs() < 1e-9,
         "the conversation's earlier cost is not this chat's: {cost}"
     );
-    let spent = world.session(&session).await["spent"]["cost_usd"].as_f64().unwrap();
+    let spent = hub.session(&session).await["spent"]["cost_usd"].as_f64().unwrap();
     assert!((spent - 0.0016).abs() < 1e-9, "{spent}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_chat_while_one_runs_is_busy() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("busy", json!({})).await;
-    world.chat(&session, "sim:\nhang").await;
-    let again = world
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("busy", json!({})).await;
+    hub.chat(&session, "sim:\nhang").await;
+    let again = hub
         .call("claudecode.chat_async", json!({"session_id": session, "prompt": "sim:\nsay x"}))
         .await;
     let error = again.unwrap_err();
     assert_eq!(serde_json::to_value(error.kind).unwrap(), "busy");
     assert!(error.retry_after_ms.is_some());
-    assert_eq!(world.session(&session).await["chat"], 0, "nothing was started by halves");
+    assert_eq!(hub.session(&session).await["chat"], 0, "nothing was started by halves");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_idempotency_key_finds_the_chat_it_started() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("once", json!({})).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("once", json!({})).await;
     let params = json!({"session_id": session, "prompt": "sim:\nsay once", "idempotency_key": "k"});
-    let first = world.ok("claudecode.chat_async", params.clone()).await;
-    assert_eq!(world.ok("claudecode.chat_async", params.clone()).await["chat"], first["chat"]);
-    world.wait_for_end(&session, 0).await;
+    let first = hub.ok("claudecode.chat_async", params.clone()).await;
+    assert_eq!(hub.ok("claudecode.chat_async", params.clone()).await["chat"], first["chat"]);
+    hub.wait_for_end(&session, 0).await;
     let found = json!({"type": "started", "session_id": session, "chat": 0, "status": "complete"});
-    assert_eq!(world.ok("claudecode.chat_async", params).await, found);
-    assert_eq!(world.session(&session).await["chat"], 0);
+    assert_eq!(hub.ok("claudecode.chat_async", params).await, found);
+    assert_eq!(hub.session(&session).await["chat"], 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn chat_returns_at_the_end_or_as_soon_as_something_waits_for_a_decision() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("waiting", json!({})).await;
-    let ended = world
-        .ok("claudecode.chat", json!({"session_id": session, "prompt": "sim:\nsay done"}))
-        .await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("waiting", json!({})).await;
+    let ended =
+        hub.ok("claudecode.chat", json!({"session_id": session, "prompt": "sim:\nsay done"})).await;
     assert_eq!(ended["status"], "complete");
     assert_eq!(types(&shown(&ended)), ["start", "notice", "content", "complete"]);
     // Nobody answers, and yet it returns, long before its wait is over.
-    let asked = world.ok("claudecode.chat", json!({"session_id": session, "prompt": WRITE})).await;
+    let asked = hub.ok("claudecode.chat", json!({"session_id": session, "prompt": WRITE})).await;
     assert_eq!(asked["status"], "awaiting_permission");
     assert_eq!(asked["pending_approvals"][0]["tool_name"], "Write");
-    world.respond(&asked["pending_approvals"][0], true).await;
-    assert_eq!(world.wait_for_end(&session, 1).await, "complete");
+    hub.respond(&asked["pending_approvals"][0], true).await;
+    assert_eq!(hub.wait_for_end(&session, 1).await, "complete");
     let params = json!({"session_id": session, "prompt": "sim:\nhang", "wait_ms": 50});
-    assert_eq!(world.ok("claudecode.chat", params).await["status"], "running");
+    assert_eq!(hub.ok("claudecode.chat", params).await["status"], "running");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_steers_the_running_chat() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("steered", json!({})).await;
-    let chat = world.chat(&session, WRITE).await;
-    let approval = world.wait_for_approval(&session).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("steered", json!({})).await;
+    let chat = hub.chat(&session, WRITE).await;
+    let approval = hub.wait_for_approval(&session).await;
     let sent =
-        world.ok("claudecode.send", json!({"session_id": session, "text": "also be brief"})).await;
+        hub.ok("claudecode.send", json!({"session_id": session, "text": "also be brief"})).await;
     assert_eq!(sent["type"], "sent");
-    world.respond(&approval, true).await;
-    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
-    let events = world.events(&session, chat).await;
+    hub.respond(&approval, true).await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "complete");
+    let events = hub.events(&session, chat).await;
     assert!(texts(&events).iter().any(|text| text.contains("also be brief")), "{events:#?}");
-    assert_eq!(world.session(&session).await["chat"], 0, "it made no chat of its own");
+    assert_eq!(hub.session(&session).await["chat"], 0, "it made no chat of its own");
     // Every reader sees who said it, and what, before what came of it.
     let steered = json!({"type": "steered", "by": "operator", "text": "also be brief"});
     let at = events.iter().position(|event| *event == steered).expect("a steered event");
     let echo = |event: &Value| event["text"].as_str().is_some_and(|text| text.contains("brief"));
     assert!(events.iter().skip(at + 1).any(echo), "{events:#?}");
-    let rendered = world.ok("claudecode.render_context", json!({"session_id": session})).await;
+    let rendered = hub.ok("claudecode.render_context", json!({"session_id": session})).await;
     let messages = rendered["messages"].as_array().unwrap();
     let said = json!({"type": "text", "text": "also be brief"});
     let by_user = |message: &&Value| message["role"] == "user";
@@ -191,12 +190,12 @@ async fn a_message_steers_the_running_chat() {
             .any(|message| { message["content"].as_array().unwrap().contains(&said) }),
         "{rendered:#}"
     );
-    let head = world.session(&session).await["head"].clone();
-    let path = world.ok("arbor.node_get_path", json!({"node_id": head["node_id"]})).await;
+    let head = hub.session(&session).await["head"].clone();
+    let path = hub.ok("arbor.node_get_path", json!({"node_id": head["node_id"]})).await;
     let kinds: Vec<&Value> =
         path["nodes"].as_array().unwrap().iter().map(|n| &n["data"]["handle"]["meta"][1]).collect();
     assert!(kinds.contains(&&json!("steered")), "{kinds:?}");
-    let late = world
+    let late = hub
         .call("claudecode.send", json!({"session_id": session, "text": "too late"}))
         .await
         .unwrap_err();
@@ -205,45 +204,40 @@ async fn a_message_steers_the_running_chat() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_of_a_parent_session_says_which() {
-    let world = SimulatedHub::new().await;
-    let parent = world.ok("identity.parent", json!({"name": "planner"})).await;
+    let hub = SimulatedHub::new().await;
+    let parent = hub.ok("identity.parent", json!({"name": "planner"})).await;
     let parent: plexus_core::SessionId = parent["session_id"].as_str().unwrap().parse().unwrap();
-    let session = world.create("child", json!({"parent": parent})).await;
-    world.chat(&session, WRITE).await;
-    world.wait_for_approval(&session).await;
+    let session = hub.create("child", json!({"parent": parent})).await;
+    hub.chat(&session, WRITE).await;
+    hub.wait_for_approval(&session).await;
     let send = json!({"session_id": session, "text": "hurry"});
     let caller = plexus_core::Caller::Session(parent);
-    world.call_as(caller, "claudecode.send", send).await.unwrap();
-    let told = world.wait_for_event(&session, "steered").await;
+    hub.call_as(caller, "claudecode.send", send).await.unwrap();
+    let told = hub.wait_for_event(&session, "steered").await;
     assert_eq!(told, json!({"type": "steered", "by": {"session": parent}, "text": "hurry"}));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mode_that_is_set_while_a_chat_begins_or_ends_stays_and_so_does_the_conversation() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("modes", json!({})).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("modes", json!({})).await;
     let setting = async {
         for n in 0.. {
             let mode = ["ask", "accept_edits", "allow_all"][n % 3];
-            world
-                .ok(
-                    "loopback.mode_set",
-                    json!({"session_id": session, "mode": mode, "expires_in_secs": 600}),
-                )
-                .await;
-            assert_eq!(
-                world.session(&session).await["mode"]["mode"],
-                mode,
-                "nobody else sets modes"
-            );
+            hub.ok(
+                "loopback.mode_set",
+                json!({"session_id": session, "mode": mode, "expires_in_secs": 600}),
+            )
+            .await;
+            assert_eq!(hub.session(&session).await["mode"]["mode"], mode, "nobody else sets modes");
         }
     };
     let chatting = async {
         for n in 0..20 {
             // Each chat notes the conversation when it begins and what it has cost when it ends.
-            let events = world.chat_to_end(&session, "sim:\nsay hello").await;
+            let events = hub.chat_to_end(&session, "sim:\nsay hello").await;
             assert_eq!(types(&events).last(), Some(&"complete"), "chat {n}");
-            let conversation = world.session(&session).await["claude_session_id"].clone();
+            let conversation = hub.session(&session).await["claude_session_id"].clone();
             assert_eq!(events.last().unwrap()["claude_session_id"], conversation);
             assert!(conversation.is_string());
         }
@@ -271,19 +265,19 @@ async fn a_child_that_floods_hears_the_answer_to_its_question() {
         while IFS= read -r line; do case "$line" in *q1*) echo "$line" > answered;; esac; done
         kill $flood"#
     );
-    let world = SimulatedHub::with(|settings| {
+    let hub = SimulatedHub::with(|settings| {
         let leading = ["-c", &agent, "sh"].map(Into::into).to_vec();
         let program = plexus_engine::ProgramLine { program: "/bin/sh".into(), leading };
         settings.install(plexus_wire::FIRST_AGENT, program);
     })
     .await;
-    let session = world.create("flood", json!({})).await;
-    world.chat(&session, "anything").await;
-    let approval = world.wait_for_approval(&session).await;
-    world.respond(&approval, true).await;
-    let answered = world.work().join("answered");
+    let session = hub.create("flood", json!({})).await;
+    hub.chat(&session, "anything").await;
+    let approval = hub.wait_for_approval(&session).await;
+    hub.respond(&approval, true).await;
+    let answered = hub.work().join("answered");
     let heard = || std::future::ready(std::fs::read_to_string(&answered).ok());
     let heard = testkit::eventually_async("the answer", DEADLINE, heard).await;
     assert!(heard.contains("allow"), "{heard}");
-    world.end_children().await;
+    hub.end_children().await;
 }

@@ -10,20 +10,20 @@ const LONG: usize = 6 * 1024 * 1024;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_line_right_before_the_exit_is_stored_whole() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("s", json!({})).await;
-    let chat = world.chat(&session, &format!("sim:\nburst 1 {LONG}\nexit 3")).await;
-    assert_eq!(world.wait_for_end(&session, chat).await, "failed");
-    let events = world.events(&session, chat).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("s", json!({})).await;
+    let chat = hub.chat(&session, &format!("sim:\nburst 1 {LONG}\nexit 3")).await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "failed");
+    let events = hub.events(&session, chat).await;
     let lengths: Vec<usize> = texts(&events).iter().map(|text| text.len()).collect();
     assert_eq!(lengths, [LONG], "some of the last line was lost");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_whose_process_leaves_after_one_long_line_completes() {
-    let world = SimulatedHub::with(|settings| settings.max_warm = 0).await;
-    let session = world.create("s", json!({})).await;
-    let events = world.chat_to_end(&session, &format!("sim:\nburst 2 {LONG}\nsay the end")).await;
+    let hub = SimulatedHub::with(|settings| settings.max_warm = 0).await;
+    let session = hub.create("s", json!({})).await;
+    let events = hub.chat_to_end(&session, &format!("sim:\nburst 2 {LONG}\nsay the end")).await;
     let lengths: Vec<usize> = texts(&events).iter().map(|text| text.len()).collect();
     assert_eq!(lengths, [LONG, LONG, "the end".len()]);
     assert_eq!(events.last().unwrap()["type"], "complete");

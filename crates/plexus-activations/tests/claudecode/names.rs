@@ -7,65 +7,65 @@ use crate::common::SimulatedHub;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_gets_another_name_and_keeps_its_id() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("before", json!({})).await;
-    let other = world.create("taken", json!({})).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("before", json!({})).await;
+    let other = hub.create("taken", json!({})).await;
     for method in ["agents.rename", "claudecode.rename"] {
         let rename = json!({"session_id": session, "new_name": "after"});
-        let renamed = world.ok(method, rename).await;
+        let renamed = hub.ok(method, rename).await;
         assert_eq!(renamed, json!({"type": "renamed", "id": session, "name": "after"}));
     }
-    assert_eq!(world.ok("agents.get", json!({"name": "after"})).await["session"]["id"], session);
-    let gone = world.call("agents.get", json!({"name": "before"})).await.unwrap_err();
+    assert_eq!(hub.ok("agents.get", json!({"name": "after"})).await["session"]["id"], session);
+    let gone = hub.call("agents.get", json!({"name": "before"})).await.unwrap_err();
     assert_eq!(gone.kind.to_string(), "not_found");
 
     let taken = json!({"name": "after", "new_name": "taken"});
-    let taken = world.call("agents.rename", taken).await.unwrap_err();
+    let taken = hub.call("agents.rename", taken).await.unwrap_err();
     assert_eq!((taken.kind.to_string().as_str(), taken.standing), ("conflict", Some(json!(other))));
     let rings = json!({"name": "after", "new_name": "ri\u{7}ng"});
-    let rings = world.call("agents.rename", rings).await.unwrap_err();
+    let rings = hub.call("agents.rename", rings).await.unwrap_err();
     assert!(rings.message.contains("no control characters; U+0007 is one"), "{rings:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_renames_what_is_below_it_and_nothing_else() {
-    let world = SimulatedHub::new().await;
-    let parent = world.create("parent", json!({"can_spawn": true})).await;
-    let stranger = world.create("stranger", json!({})).await;
+    let hub = SimulatedHub::new().await;
+    let parent = hub.create("parent", json!({"can_spawn": true})).await;
+    let stranger = hub.create("stranger", json!({})).await;
     let caller = Caller::Session(parent.parse::<SessionId>().unwrap());
-    let name = json!({"name": "child", "working_dir": world.work()});
-    let child = world.call_as(caller, "agents.create", name).await.unwrap();
+    let name = json!({"name": "child", "working_dir": hub.work()});
+    let child = hub.call_as(caller, "agents.create", name).await.unwrap();
     let to = |id: &serde_json::Value| json!({"session_id": id, "new_name": "new"});
-    world.call_as(caller, "agents.rename", to(&child["id"])).await.unwrap();
+    hub.call_as(caller, "agents.rename", to(&child["id"])).await.unwrap();
     for id in [json!(parent), json!(stranger)] {
-        let refused = world.call_as(caller, "agents.rename", to(&id)).await;
+        let refused = hub.call_as(caller, "agents.rename", to(&id)).await;
         assert!(refused.is_err(), "{id} was renamed by {parent}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_name_by_which_a_parent_outside_is_known_stays() {
-    let world = SimulatedHub::new().await;
-    let parent = world.ok("identity.parent", json!({"name": "outside"})).await;
+    let hub = SimulatedHub::new().await;
+    let parent = hub.ok("identity.parent", json!({"name": "outside"})).await;
     let rename = json!({"session_id": parent["session_id"], "new_name": "other"});
-    let refused = world.call("agents.rename", rename).await.unwrap_err();
+    let refused = hub.call("agents.rename", rename).await.unwrap_err();
     assert!(refused.message.contains("known by this name"), "{refused:?}");
-    let again = world.ok("identity.parent", json!({"name": "outside"})).await;
+    let again = hub.ok("identity.parent", json!({"name": "outside"})).await;
     assert_eq!(again["session_id"], parent["session_id"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chat_in_which_something_was_denied_says_so() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("s", json!({})).await;
-    let chat = world.chat(&session, "sim:\ntool Bash {\"command\":\"touch x\"}\nsay on").await;
-    let approval = world.wait_for_approval(&session).await;
-    world.respond(&approval, false).await;
-    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("s", json!({})).await;
+    let chat = hub.chat(&session, "sim:\ntool Bash {\"command\":\"touch x\"}\nsay on").await;
+    let approval = hub.wait_for_approval(&session).await;
+    hub.respond(&approval, false).await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "complete");
     let refused = json!({"denied": 1, "expired": 0});
-    assert_eq!(world.session(&session).await["refused"], refused);
-    let list = world.ok("agents.list", json!({})).await;
+    assert_eq!(hub.session(&session).await["refused"], refused);
+    let list = hub.ok("agents.list", json!({})).await;
     assert_eq!(list["sessions"][0]["refused"], refused);
-    world.chat_to_end(&session, "sim:\nsay fine").await;
-    assert!(world.session(&session).await.get("refused").is_none(), "it is of the newest chat");
+    hub.chat_to_end(&session, "sim:\nsay fine").await;
+    assert!(hub.session(&session).await.get("refused").is_none(), "it is of the newest chat");
 }

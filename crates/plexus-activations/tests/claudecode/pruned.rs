@@ -8,19 +8,19 @@ use crate::common::{SimulatedHub, types};
 use crate::flow::WRITE;
 
 /// A session whose one chat has asked, was answered and has ended; with the types of its events.
-async fn ended_chat(world: &SimulatedHub) -> (String, Vec<String>) {
-    let session = world.create("old", json!({})).await;
-    world.chat(&session, WRITE).await;
-    let approval = world.wait_for_approval(&session).await;
-    world.respond(&approval, true).await;
-    world.wait_for_end(&session, 0).await;
-    let kinds = types(&world.events(&session, 0).await).into_iter().map(str::to_owned).collect();
+async fn ended_chat(hub: &SimulatedHub) -> (String, Vec<String>) {
+    let session = hub.create("old", json!({})).await;
+    hub.chat(&session, WRITE).await;
+    let approval = hub.wait_for_approval(&session).await;
+    hub.respond(&approval, true).await;
+    hub.wait_for_end(&session, 0).await;
+    let kinds = types(&hub.events(&session, 0).await).into_iter().map(str::to_owned).collect();
     (session, kinds)
 }
 
-async fn answer_of(world: &SimulatedHub, method: &str, params: Value) -> Value {
-    let answer = world.ok(method, params).await;
-    let methods = world.hub().all_methods();
+async fn answer_of(hub: &SimulatedHub, method: &str, params: Value) -> Value {
+    let answer = hub.ok(method, params).await;
+    let methods = hub.hub().all_methods();
     let schema = &methods.iter().find(|each| each.full_name() == method).unwrap().result;
     fits(schema, schema, &answer, method).unwrap();
     answer
@@ -28,15 +28,15 @@ async fn answer_of(world: &SimulatedHub, method: &str, params: Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pruned_events_have_a_shape_of_their_own_wherever_they_are_read() {
-    let world = SimulatedHub::new().await;
-    let (session, kinds) = ended_chat(&world).await;
+    let hub = SimulatedHub::new().await;
+    let (session, kinds) = ended_chat(&hub).await;
     let render = json!({"session_id": session});
-    let before = answer_of(&world, "claudecode.render_context", render.clone()).await;
-    let tree = world.session(&session).await["head"]["tree_id"].clone();
-    let drawn = world.ok("arbor.tree_render", json!({"tree_id": tree})).await;
-    assert_eq!(world.prune_all(Prompts::Keep).await.events, kinds.len() as u64);
+    let before = answer_of(&hub, "claudecode.render_context", render.clone()).await;
+    let tree = hub.session(&session).await["head"]["tree_id"].clone();
+    let drawn = hub.ok("arbor.tree_render", json!({"tree_id": tree})).await;
+    assert_eq!(hub.prune_all(Prompts::Keep).await.events, kinds.len() as u64);
 
-    let page = answer_of(&world, "claudecode.poll", json!({"session_id": session, "from_seq": 0}));
+    let page = answer_of(&hub, "claudecode.poll", json!({"session_id": session, "from_seq": 0}));
     let page = page.await;
     let left: Vec<Value> =
         page["events"].as_array().unwrap().iter().map(|e| e["event"].clone()).collect();
@@ -45,7 +45,7 @@ async fn pruned_events_have_a_shape_of_their_own_wherever_they_are_read() {
     assert_eq!(left, expected);
 
     // The prompt was not asked for, so it is there; the rest says what it was, and nothing is null.
-    let rendered = answer_of(&world, "claudecode.render_context", render).await;
+    let rendered = answer_of(&hub, "claudecode.render_context", render).await;
     assert_eq!(rendered["messages"][0], before["messages"][0]);
     let blocks = |all: &Value| -> Vec<Value> {
         let messages = all["messages"].as_array().unwrap();
@@ -54,7 +54,7 @@ async fn pruned_events_have_a_shape_of_their_own_wherever_they_are_read() {
     let was: Vec<Value> = blocks(&rendered)[1..].iter().map(|block| block["was"].clone()).collect();
     assert_eq!(was, ["content", "tool_use", "tool_result", "content"]);
     assert_eq!(blocks(&rendered).len(), blocks(&before).len());
-    let drawn_now = world.ok("arbor.tree_render", json!({"tree_id": tree})).await;
+    let drawn_now = hub.ok("arbor.tree_render", json!({"tree_id": tree})).await;
     let lines = |drawn: &Value| -> Vec<String> {
         drawn["text"].as_str().unwrap().lines().map(str::to_owned).collect()
     };
@@ -64,37 +64,37 @@ async fn pruned_events_have_a_shape_of_their_own_wherever_they_are_read() {
     assert!(now[2..].iter().all(|line| line.ends_with(", pruned)")), "{now:#?}");
     // An event's handle still finds it.
     let handle = json!({"handle": page["events"][2]["handle"]});
-    let found = answer_of(&world, "plexus.resolve_handle", handle).await;
+    let found = answer_of(&hub, "plexus.resolve_handle", handle).await;
     assert_eq!(found["event"], json!({"type": "pruned", "was": "content"}));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn prompts_are_pruned_only_when_that_was_asked_for_and_are_no_root() {
-    let world = SimulatedHub::new().await;
-    let (session, _) = ended_chat(&world).await;
-    let start = world.events(&session, 0).await[0].clone();
-    world.prune_all(Prompts::Keep).await;
+    let hub = SimulatedHub::new().await;
+    let (session, _) = ended_chat(&hub).await;
+    let start = hub.events(&session, 0).await[0].clone();
+    hub.prune_all(Prompts::Keep).await;
     let node = json!({"node_id": start["user_position"]["node_id"]});
-    let kept = answer_of(&world, "arbor.node_get", node.clone()).await;
+    let kept = answer_of(&hub, "arbor.node_get", node.clone()).await;
     assert_eq!(kept["node"]["data"], json!({"type": "text", "content": WRITE}));
 
-    let pruned = world.prune_all(Prompts::Remove).await;
+    let pruned = hub.prune_all(Prompts::Remove).await;
     assert_eq!(pruned, Pruned { prompts: 1, ..Pruned::default() });
-    let gone = answer_of(&world, "arbor.node_get", node).await;
+    let gone = answer_of(&hub, "arbor.node_get", node).await;
     assert_eq!(gone["node"]["data"], json!({"type": "pruned"}));
     let tree = json!({"tree_id": start["user_position"]["tree_id"]});
-    let drawn = world.ok("arbor.tree_render", tree).await["text"].as_str().unwrap().to_owned();
+    let drawn = hub.ok("arbor.tree_render", tree).await["text"].as_str().unwrap().to_owned();
     let first: Vec<&str> = drawn.lines().take(2).map(str::trim).collect();
     assert_eq!(first, ["(pruned)", "chat 0 of old · complete"]);
-    let rendered = answer_of(&world, "claudecode.render_context", json!({"session_id": session}));
+    let rendered = answer_of(&hub, "claudecode.render_context", json!({"session_id": session}));
     let first = rendered.await["messages"][0].clone();
     assert_eq!(first["role"], "user");
     assert_eq!(first["content"], json!([{"type": "pruned", "was": "prompt"}]));
     // The stream's handle stands for the prompt.
-    let streams = world.ok("claudecode.streams", json!({"session_id": session})).await;
+    let streams = hub.ok("claudecode.streams", json!({"session_id": session})).await;
     let stream = json!({"node_id": streams["streams"][0]["root_node"]});
-    let node = world.ok("arbor.node_get", stream).await;
+    let node = hub.ok("arbor.node_get", stream).await;
     let handle = json!({"handle": node["node"]["data"]["handle"]});
-    let message = answer_of(&world, "plexus.resolve_handle", handle).await;
+    let message = answer_of(&hub, "plexus.resolve_handle", handle).await;
     assert_eq!((&message["content"], &message["pruned"]), (&json!(""), &json!(true)));
 }

@@ -31,19 +31,19 @@ impl Puppet {
         let agent = puppet.path("agent");
         std::fs::write(&agent, AGENT).unwrap();
         std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let world = SimulatedHub::with(|settings: &mut Settings| {
+        let hub = SimulatedHub::with(|settings: &mut Settings| {
             let program = plexus_engine::ProgramLine { program: agent, leading: vec![] };
             settings.install(plexus_wire::FIRST_AGENT, program);
         })
         .await;
-        let env = json!({"PUPPET": puppet.folder.path(), "PLEXUS_TEST_WORLD": world.data()});
-        let session = world.create("puppet", json!({"env": env, "channel": "control"})).await;
-        world.chat(&session, "play").await;
+        let env = json!({"PUPPET": puppet.folder.path(), "PLEXUS_TEST_WORLD": hub.data()});
+        let session = hub.create("puppet", json!({"env": env, "channel": "control"})).await;
+        hub.chat(&session, "play").await;
         puppet.say(
             &json!({"type": "system", "subtype": "init", "session_id": "5e55104d-0000-4000-8000-000000000001"})
                 .to_string(),
         );
-        (puppet, world, session)
+        (puppet, hub, session)
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -11,7 +11,7 @@ use crate::common::{SimulatedHub, take, texts, types};
 /// Reads as a named consumer until it has seen `complete` events of `chats` chats, `limit` events
 /// at a time; acknowledges each page by asking for the next.
 async fn read_as(
-    world: &SimulatedHub,
+    hub: &SimulatedHub,
     session: &str,
     consumer: &str,
     limit: u64,
@@ -27,7 +27,7 @@ async fn read_as(
         if let Some(cursor) = &cursor {
             params["cursor"] = cursor.clone();
         }
-        let page = world.ok("claudecode.poll", params).await;
+        let page = hub.ok("claudecode.poll", params).await;
         // A lost reply: the same page comes again until its cursor is handed back.
         for event in page["events"].as_array().unwrap() {
             seen.push((event["chat"].as_u64().unwrap(), event["seq"].as_u64().unwrap()));
@@ -41,19 +41,19 @@ async fn read_as(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_consumers_at_different_speeds_each_see_everything_once_and_in_order() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("read", json!({})).await;
-    world.chat(&session, "sim:\nburst 60 20").await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("read", json!({})).await;
+    hub.chat(&session, "sim:\nburst 60 20").await;
     let readers = (0..10u64).map(|n| {
-        let (world, session) = (&world, &session);
+        let (hub, session) = (&hub, &session);
         async move {
             let name = format!("reader-{n}");
-            read_as(world, session, &name, 1 + n * 7, 2, Duration::from_millis(n)).await
+            read_as(hub, session, &name, 1 + n * 7, 2, Duration::from_millis(n)).await
         }
     });
     let second = async {
-        world.wait_for_end(&session, 0).await;
-        world.chat(&session, "sim:\nburst 30 20").await;
+        hub.wait_for_end(&session, 0).await;
+        hub.chat(&session, "sim:\nburst 30 20").await;
     };
     let (all, ()) = futures::future::join(futures::future::join_all(readers), second).await;
     let expected: Vec<(u64, u64)> =
@@ -61,42 +61,42 @@ async fn ten_consumers_at_different_speeds_each_see_everything_once_and_in_order
     for (n, seen) in all.into_iter().enumerate() {
         assert_eq!(seen, expected, "reader-{n}");
     }
-    let cursors = world.ok("claudecode.cursors", json!({"session_id": session})).await;
+    let cursors = hub.ok("claudecode.cursors", json!({"session_id": session})).await;
     assert_eq!(cursors["cursors"].as_array().unwrap().len(), 10);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_that_was_not_acknowledged_comes_again_also_after_a_restart() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("acknowledged", json!({})).await;
-    world.chat_to_end(&session, "sim:\nburst 5 5").await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("acknowledged", json!({})).await;
+    hub.chat_to_end(&session, "sim:\nburst 5 5").await;
     let params = json!({"session_id": session, "consumer": "c", "limit": 3});
-    let first = world.ok("claudecode.poll", params.clone()).await;
-    let (world, _) = world.restart().await;
-    let again = world.ok("claudecode.poll", params.clone()).await;
+    let first = hub.ok("claudecode.poll", params.clone()).await;
+    let (hub, _) = hub.restart().await;
+    let again = hub.ok("claudecode.poll", params.clone()).await;
     assert_eq!(first["events"], again["events"]);
     let mut acknowledge = params.clone();
     acknowledge["cursor"] = again["cursor"].clone();
-    let next = world.ok("claudecode.poll", acknowledge).await;
+    let next = hub.ok("claudecode.poll", acknowledge).await;
     assert_eq!(next["events"][0]["seq"], 3);
-    let (world, _) = world.restart().await;
-    assert_eq!(world.ok("claudecode.poll", params).await["events"], next["events"]);
+    let (hub, _) = hub.restart().await;
+    assert_eq!(hub.ok("claudecode.poll", params).await["events"], next["events"]);
     // An event's node is a position too.
     let behind = json!({"session_id": session, "cursor": first["events"][1]["node_id"]});
-    assert_eq!(world.ok("claudecode.poll", behind).await["events"][0]["seq"], 2);
+    assert_eq!(hub.ok("claudecode.poll", behind).await["events"][0]["seq"], 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_event_of_a_page_that_spans_chats_says_its_own() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("spans", json!({})).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("spans", json!({})).await;
     let mut expected = Vec::new();
     for chat in 0..3 {
-        let events = world.chat_to_end(&session, "sim:\nsay one").await;
+        let events = hub.chat_to_end(&session, "sim:\nsay one").await;
         expected.extend((0..events.len() as u64).map(|seq| (chat, seq)));
     }
-    let start = world.ok("claudecode.poll", json!({"session_id": session, "consumer": "c"})).await;
-    let page = world
+    let start = hub.ok("claudecode.poll", json!({"session_id": session, "consumer": "c"})).await;
+    let page = hub
         .ok("claudecode.poll", json!({"session_id": session, "consumer": "all", "limit": 1000}))
         .await;
     let told = |event: &Value| (event["chat"].as_u64().unwrap(), event["seq"].as_u64().unwrap());
@@ -108,24 +108,24 @@ async fn each_event_of_a_page_that_spans_chats_says_its_own() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn readers_name_a_session_as_their_siblings_do() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("by-name", json!({})).await;
-    world.create("another", json!({})).await;
-    world.chat(&session, crate::flow::WRITE).await;
-    world.wait_for_approval(&session).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("by-name", json!({})).await;
+    hub.create("another", json!({})).await;
+    hub.chat(&session, crate::flow::WRITE).await;
+    hub.wait_for_approval(&session).await;
     let same = async |method: &str, more: Value| {
         let with = |key: &str, value: &str| {
             let mut params = more.clone();
             params[key] = json!(value);
             params
         };
-        let by_id = world.ok(method, with("session_id", &session)).await;
-        assert_eq!(world.ok(method, with("name", "by-name")).await, by_id, "{method}");
-        let unknown = world.call(method, with("name", "by-nam")).await.unwrap_err();
+        let by_id = hub.ok(method, with("session_id", &session)).await;
+        assert_eq!(hub.ok(method, with("name", "by-name")).await, by_id, "{method}");
+        let unknown = hub.call(method, with("name", "by-nam")).await.unwrap_err();
         assert_eq!(unknown.kind, plexus_core::ErrorKind::NotFound, "{method}");
         let mut both = with("name", "by-name");
         both["session_id"] = json!(session);
-        let refused = world.call(method, both).await.unwrap_err();
+        let refused = hub.call(method, both).await.unwrap_err();
         assert_eq!(refused.kind, plexus_core::ErrorKind::Invalid, "{method}");
         by_id
     };
@@ -141,21 +141,21 @@ async fn readers_name_a_session_as_their_siblings_do() {
     same("loopback.history", json!({})).await;
     same("loopback.audit", json!({})).await;
     let deleted = json!({"name": "by-name", "consumer": "c"});
-    world.ok("claudecode.cursor_delete", deleted).await;
-    let readers = world.ok("claudecode.cursors", json!({"name": "by-name"})).await;
+    hub.ok("claudecode.cursor_delete", deleted).await;
+    let readers = hub.ok("claudecode.cursors", json!({"name": "by-name"})).await;
     assert_eq!(readers["cursors"], json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn poll_is_not_called_idempotent_where_it_moves_a_position() {
-    let world = SimulatedHub::new().await;
-    let methods = world.hub().all_methods();
+    let hub = SimulatedHub::new().await;
+    let methods = hub.hub().all_methods();
     let poll = methods.iter().find(|method| method.full_name() == "claudecode.poll").unwrap();
     assert!(!poll.hints.read_only && !poll.hints.idempotent);
     // With each of these a second call is the same as the first.
-    let session = world.create("again", json!({})).await;
-    world.chat_to_end(&session, "sim:\nburst 5 5").await;
-    let start = world.ok("claudecode.poll", json!({"session_id": session, "consumer": "c"})).await;
+    let session = hub.create("again", json!({})).await;
+    hub.chat_to_end(&session, "sim:\nburst 5 5").await;
+    let start = hub.ok("claudecode.poll", json!({"session_id": session, "consumer": "c"})).await;
     for name in poll.hints.idempotent_with {
         let value = match *name {
             "from_seq" => json!(0),
@@ -164,23 +164,23 @@ async fn poll_is_not_called_idempotent_where_it_moves_a_position() {
             other => panic!("{other} is not tried here"),
         };
         let params = json!({"session_id": session, *name: value, "limit": 2});
-        let first = world.ok("claudecode.poll", params.clone()).await;
-        assert_eq!(world.ok("claudecode.poll", params).await, first, "{name}");
+        let first = hub.ok("claudecode.poll", params.clone()).await;
+        assert_eq!(hub.ok("claudecode.poll", params).await, first, "{name}");
     }
     let moving = json!({"session_id": session, "limit": 2});
-    let first = world.ok("claudecode.poll", moving.clone()).await;
-    assert_ne!(world.ok("claudecode.poll", moving).await["events"], first["events"]);
+    let first = hub.ok("claudecode.poll", moving.clone()).await;
+    assert_ne!(hub.ok("claudecode.poll", moving).await["events"], first["events"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_default_position_moves_with_each_page_and_from_seq_moves_nobody() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("default", json!({})).await;
-    world.chat_to_end(&session, "sim:\nburst 5 5").await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("default", json!({})).await;
+    hub.chat_to_end(&session, "sim:\nburst 5 5").await;
     let read = |more: Value| {
         let mut params = json!({"session_id": session, "limit": 2});
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        world.ok("claudecode.poll", params)
+        hub.ok("claudecode.poll", params)
     };
     let seqs = |page: &Value| {
         page["events"]
@@ -203,14 +203,14 @@ async fn the_default_position_moves_with_each_page_and_from_seq_moves_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_default_position_stays_where_it_is_when_a_page_is_not_given() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("refused", json!({})).await;
-    world.chat_to_end(&session, "sim:\nburst 5 5").await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("refused", json!({})).await;
+    hub.chat_to_end(&session, "sim:\nburst 5 5").await;
     let params = json!({"session_id": session, "limit": 2});
-    assert!(world.may_be_refused("claudecode.poll"), "unread pages are bounded");
-    world.refuse("claudecode.poll", params.clone()).await;
+    assert!(hub.may_be_refused("claudecode.poll"), "unread pages are bounded");
+    hub.refuse("claudecode.poll", params.clone()).await;
     for seq in [0, 2] {
-        let page = world.ok("claudecode.poll", params.clone()).await;
+        let page = hub.ok("claudecode.poll", params.clone()).await;
         assert_eq!(
             (&page["events"][0]["seq"], &page["read_position"]),
             (&json!(seq), &json!(seq + 2))
@@ -220,15 +220,15 @@ async fn the_default_position_stays_where_it_is_when_a_page_is_not_given() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_follower_gets_every_event_through_all_chats_and_live_text_besides() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("followed", json!({})).await;
-    let mut plain = world.stream("claudecode.follow", json!({"session_id": session})).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("followed", json!({})).await;
+    let mut plain = hub.stream("claudecode.follow", json!({"session_id": session})).await;
     let mut live =
-        world.stream("claudecode.follow", json!({"session_id": session, "deltas": true})).await;
-    world.chat(&session, "sim:\nslowly 10 one two three").await;
+        hub.stream("claudecode.follow", json!({"session_id": session, "deltas": true})).await;
+    hub.chat(&session, "sim:\nslowly 10 one two three").await;
     let first = take(&mut plain, 4).await;
-    world.wait_for_end(&session, 0).await;
-    world.chat(&session, "sim:\nsay again").await;
+    hub.wait_for_end(&session, 0).await;
+    hub.chat(&session, "sim:\nsay again").await;
     let second = take(&mut plain, 3).await;
     let kinds = |items: &[Value]| {
         items
@@ -246,25 +246,24 @@ async fn a_follower_gets_every_event_through_all_chats_and_live_text_besides() {
             spoken.push_str(item["event"]["text"].as_str().unwrap());
         }
     }
-    let stored = world.events(&session, 0).await;
+    let stored = hub.events(&session, 0).await;
     assert!(!types(&stored).contains(&"delta"), "live text is never stored");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wait_tells_only_what_changed() {
-    let world = SimulatedHub::new().await;
-    let (a, b) = (world.create("a", json!({})).await, world.create("b", json!({})).await);
-    let all = world.ok("claudecode.wait", json!({})).await;
+    let hub = SimulatedHub::new().await;
+    let (a, b) = (hub.create("a", json!({})).await, hub.create("b", json!({})).await);
+    let all = hub.ok("claudecode.wait", json!({})).await;
     assert_eq!(all["sessions"].as_array().unwrap().len(), 2);
-    world.chat_to_end(&a, "sim:\nsay said by a").await;
-    let changed =
-        world.ok("claudecode.wait", json!({"after": all["after"], "wait_ms": 5000})).await;
+    hub.chat_to_end(&a, "sim:\nsay said by a").await;
+    let changed = hub.ok("claudecode.wait", json!({"after": all["after"], "wait_ms": 5000})).await;
     let [only] = changed["sessions"].as_array().unwrap().as_slice() else { panic!("{changed}") };
     assert_eq!(
         (&only["session_id"], &only["status"], &only["total_events"]),
         (&json!(a), &json!("complete"), &json!(4))
     );
-    let none = world
+    let none = hub
         .ok(
             "claudecode.wait",
             json!({"after": changed["after"], "session_ids": [b], "wait_ms": 50}),
@@ -275,22 +274,22 @@ async fn wait_tells_only_what_changed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_shares_the_past_and_goes_its_own_way() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("trunk", json!({})).await;
-    world.chat_to_end(&session, "sim:\nsay shared").await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("trunk", json!({})).await;
+    hub.chat_to_end(&session, "sim:\nsay shared").await;
     let forked =
-        world.ok("claudecode.fork", json!({"session_id": session, "new_name": "branch"})).await;
+        hub.ok("claudecode.fork", json!({"session_id": session, "new_name": "branch"})).await;
     let branch = forked["id"].as_str().unwrap();
-    assert_eq!(forked["head"], world.session(&session).await["head"]);
-    let on_branch = world.chat_to_end(branch, "sim:\nsay on the branch\nrecall").await;
-    let on_trunk = world.chat_to_end(&session, "sim:\nsay on the trunk\nrecall").await;
+    assert_eq!(forked["head"], hub.session(&session).await["head"]);
+    let on_branch = hub.chat_to_end(branch, "sim:\nsay on the branch\nrecall").await;
+    let on_trunk = hub.chat_to_end(&session, "sim:\nsay on the trunk\nrecall").await;
     assert_eq!(texts(&on_branch), ["on the branch", "sim:\nsay shared"]);
     assert_eq!(texts(&on_trunk), ["on the trunk", "sim:\nsay shared"]);
-    let (trunk, fork) = (world.session(&session).await, world.session(branch).await);
+    let (trunk, fork) = (hub.session(&session).await, hub.session(branch).await);
     assert_ne!(trunk["claude_session_id"], fork["claude_session_id"]);
     assert_eq!(trunk["head"]["tree_id"], fork["head"]["tree_id"]);
     // The second chat of the branch resumes the branch, and its cost is its own.
-    let again = world.chat_to_end(branch, "sim:\nrecall").await;
+    let again = hub.chat_to_end(branch, "sim:\nrecall").await;
     assert!(
         texts(&again)[0].contains("on the branch") && !texts(&again)[0].contains("on the trunk")
     );
@@ -299,7 +298,7 @@ async fn a_fork_shares_the_past_and_goes_its_own_way() {
         assert!((cost - 0.0008).abs() < 1e-9, "{cost}");
     }
     let messages =
-        world.ok("claudecode.render_context", json!({"session_id": branch})).await["messages"]
+        hub.ok("claudecode.render_context", json!({"session_id": branch})).await["messages"]
             .clone();
     let roles: Vec<&str> = messages
         .as_array()
@@ -312,47 +311,47 @@ async fn a_fork_shares_the_past_and_goes_its_own_way() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ephemeral_chat_leaves_the_head_and_the_conversation_where_they_were() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("ephemeral", json!({})).await;
-    world.chat_to_end(&session, "sim:\nsay kept").await;
-    let before = world.session(&session).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("ephemeral", json!({})).await;
+    hub.chat_to_end(&session, "sim:\nsay kept").await;
+    let before = hub.session(&session).await;
     let aside =
         json!({"session_id": session, "prompt": "sim:\nsay aside\nrecall", "ephemeral": true});
-    let chat = world.ok("claudecode.chat_async", aside).await["chat"].as_u64().unwrap();
-    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
-    let events = world.events(&session, chat).await;
+    let chat = hub.ok("claudecode.chat_async", aside).await["chat"].as_u64().unwrap();
+    assert_eq!(hub.wait_for_end(&session, chat).await, "complete");
+    let events = hub.events(&session, chat).await;
     assert_eq!(texts(&events), ["aside", "sim:\nsay kept"], "it knows what was said before it");
-    let after = world.session(&session).await;
+    let after = hub.session(&session).await;
     assert_eq!(
         (&after["head"], &after["claude_session_id"]),
         (&before["head"], &before["claude_session_id"])
     );
     assert_eq!(events.last().unwrap()["new_head"], before["head"]);
-    let next = world.chat_to_end(&session, "sim:\nrecall").await;
+    let next = hub.chat_to_end(&session, "sim:\nrecall").await;
     assert_eq!(texts(&next), ["sim:\nsay kept"], "nothing later knows of it");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn handles_of_events_and_messages_resolve_and_every_event_is_in_the_tree() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("handled", json!({})).await;
-    world.chat_to_end(&session, "sim:\nsay look me up").await;
-    let page = world.page(&session, 0, 0, 100).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("handled", json!({})).await;
+    hub.chat_to_end(&session, "sim:\nsay look me up").await;
+    let page = hub.page(&session, 0, 0, 100).await;
     for event in page["events"].as_array().unwrap() {
-        let resolved = world.ok("plexus.resolve_handle", json!({"handle": event["handle"]})).await;
+        let resolved = hub.ok("plexus.resolve_handle", json!({"handle": event["handle"]})).await;
         assert_eq!(resolved["type"], "event");
         assert_eq!((&resolved["event"], &resolved["seq"]), (&event["event"], &event["seq"]));
-        let node = world.ok("arbor.node_get", json!({"node_id": event["node_id"]})).await;
+        let node = hub.ok("arbor.node_get", json!({"node_id": event["node_id"]})).await;
         assert_eq!(node["node"]["data"]["handle"], event["handle"], "{node}");
     }
     let streams =
-        world.ok("claudecode.streams", json!({"session_id": session})).await["streams"].clone();
+        hub.ok("claudecode.streams", json!({"session_id": session})).await["streams"].clone();
     let stream = &streams[0];
     assert_eq!((&stream["status"], &stream["total_events"]), (&json!("complete"), &json!(4)));
     assert_eq!(stream["head_node"], page["events"][3]["node_id"]);
-    let root = world.ok("arbor.node_get", json!({"node_id": stream["root_node"]})).await;
+    let root = hub.ok("arbor.node_get", json!({"node_id": stream["root_node"]})).await;
     let message =
-        world.ok("plexus.resolve_handle", json!({"handle": root["node"]["data"]["handle"]})).await;
+        hub.ok("plexus.resolve_handle", json!({"handle": root["node"]["data"]["handle"]})).await;
     assert_eq!(
         (&message["type"], &message["content"]),
         (&json!("message"), &json!("sim:\nsay look me up"))
@@ -362,16 +361,16 @@ async fn handles_of_events_and_messages_resolve_and_every_event_is_in_the_tree()
 #[tokio::test(flavor = "multi_thread")]
 async fn no_piece_of_a_text_comes_after_the_event_it_belongs_to() {
     const TEXTS: usize = 6;
-    let world = SimulatedHub::new().await;
-    let session = world.create("ordered", json!({})).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("ordered", json!({})).await;
     let follow = json!({"session_id": session, "deltas": true});
-    let mut live = world.stream("claudecode.follow", follow.clone()).await;
+    let mut live = hub.stream("claudecode.follow", follow.clone()).await;
     let mut shown = 0;
     for chat in 0..5 {
         let lines: Vec<String> = (0..TEXTS)
             .map(|n| format!("slowly {} c{chat}t{n}a c{chat}t{n}b c{chat}t{n}c", n % 2))
             .collect();
-        world.chat(&session, &format!("sim:\n{}", lines.join("\n"))).await;
+        hub.chat(&session, &format!("sim:\n{}", lines.join("\n"))).await;
         let (mut told, mut piece) = (Vec::new(), String::new());
         loop {
             let item = take(&mut live, 1).await.remove(0);
@@ -398,23 +397,23 @@ async fn no_piece_of_a_text_comes_after_the_event_it_belongs_to() {
         assert_eq!(told.len(), TEXTS);
     }
     assert!(shown > 0, "no live text came at all");
-    // Whoever comes later reads the past first, and none of its pieces.
-    let mut late = world.stream("claudecode.follow", follow).await;
+    // A later reader reads the past events first, and none of their pieces.
+    let mut late = hub.stream("claudecode.follow", follow).await;
     let past = take(&mut late, 5 * (TEXTS + 2)).await;
     assert!(past.iter().all(|item| item["seq"].is_u64()), "{past:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_late_client_is_told_the_beginning_of_the_text() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("joined", json!({})).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("joined", json!({})).await;
     let follow = json!({"session_id": session, "deltas": true});
-    let mut first = world.stream("claudecode.follow", follow.clone()).await;
+    let mut first = hub.stream("claudecode.follow", follow.clone()).await;
     // The last word would come after an hour.
-    world.chat(&session, "sim:\nslowly 3600000 beginning end").await;
+    hub.chat(&session, "sim:\nslowly 3600000 beginning end").await;
     let is_piece = |item: &Value| item["event"]["type"] == "delta";
     while !is_piece(&take(&mut first, 1).await[0]) {}
-    let mut late = world.stream("claudecode.follow", follow).await;
+    let mut late = hub.stream("claudecode.follow", follow).await;
     let mut seen = Vec::new();
     while !seen.last().is_some_and(is_piece) {
         seen.extend(take(&mut late, 1).await);
@@ -422,14 +421,14 @@ async fn a_late_client_is_told_the_beginning_of_the_text() {
     let live: Vec<&Value> = seen.iter().filter(|item| item["seq"].is_null()).collect();
     assert_eq!(live[0]["event"], json!({"type": "delta_start"}), "{seen:#?}");
     assert_eq!(live[1]["event"]["text"].as_str().unwrap().trim(), "beginning");
-    world.ok("claudecode.cancel", json!({"session_id": session})).await;
+    hub.ok("claudecode.cancel", json!({"session_id": session})).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_model_is_told_handles_only_when_it_asks_or_uses_the_first_names() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("read", json!({})).await;
-    world.chat_to_end(&session, "sim:\nsay hello").await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("read", json!({})).await;
+    hub.chat_to_end(&session, "sim:\nsay hello").await;
     for (reader, method, asks, told) in [
         (Reader::Model, "agents.poll", json!({}), false),
         (Reader::Model, "agents.poll", json!({"handles": true}), true),
@@ -441,7 +440,7 @@ async fn a_model_is_told_handles_only_when_it_asks_or_uses_the_first_names() {
         params.as_object_mut().unwrap().extend(asks.as_object().unwrap().clone());
         let call = Call { reader, ..Call::plain(Caller::Operator) };
         let raw = plexus_core::method::raw(&params).unwrap();
-        let Reply::Value(answer) = world.hub().call(call, method, Some(raw)).await.unwrap() else {
+        let Reply::Value(answer) = hub.hub().call(call, method, Some(raw)).await.unwrap() else {
             panic!("{method} answered with a stream");
         };
         let page: Value = serde_json::from_str(answer.give().await.unwrap().get()).unwrap();

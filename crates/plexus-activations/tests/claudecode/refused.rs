@@ -18,9 +18,9 @@ fn too_deep() -> String {
     )
 }
 
-async fn nobody_is_asked(world: &SimulatedHub) {
-    assert_eq!(world.ok("loopback.pending", json!({})).await["approvals"], json!([]));
-    assert_eq!(world.ok("loopback.history", json!({})).await["decisions"], json!([]));
+async fn nobody_is_asked(hub: &SimulatedHub) {
+    assert_eq!(hub.ok("loopback.pending", json!({})).await["approvals"], json!([]));
+    assert_eq!(hub.ok("loopback.history", json!({})).await["decisions"], json!([]));
 }
 
 fn is_denial(answer: &Value) {
@@ -46,7 +46,7 @@ fn asking(id: &str, input: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_input_that_would_be_shown_as_another_is_denied_and_shown_as_its_text() {
-    let (puppet, world, session) = Puppet::on_stage().await;
+    let (puppet, hub, session) = Puppet::on_stage().await;
     let token = plexus_engine::Identity::draw().unwrap();
     let hostile = r#"{"sql":{"$serde_json::private::RawValue":"\"select 1\""}}"#;
     let secret = format!(r#"{{"sql":"\u0070lx_{}"}}"#, &token.expose()[4..]);
@@ -61,35 +61,35 @@ async fn an_input_that_would_be_shown_as_another_is_denied_and_shown_as_its_text
         r#"{{"type":"assistant","message":{{"role":"assistant","content":[{{"type":"tool_use","id":"t","name":"Sql","input":{hostile}}}]}}}}"#
     );
     puppet.say(&said);
-    let shown = world.wait_for_event(&session, "tool_use").await;
+    let shown = hub.wait_for_event(&session, "tool_use").await;
     assert_eq!(shown["input"], hostile, "it is kept as its text");
-    assert_eq!(world.ok("loopback.history", json!({})).await["decisions"], json!([]));
-    let events = world.ok("claudecode.poll", json!({"session_id": session, "from_seq": 0})).await;
+    assert_eq!(hub.ok("loopback.history", json!({})).await["decisions"], json!([]));
+    let events = hub.ok("claudecode.poll", json!({"session_id": session, "from_seq": 0})).await;
     assert!(!events.to_string().contains(&token.expose()[4..]), "the token is stored");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_nested_too_deep_is_denied_by_the_id_at_its_head() {
-    let (puppet, world, session) = Puppet::on_stage().await;
+    let (puppet, hub, session) = Puppet::on_stage().await;
     puppet.say(&too_deep());
     is_denial(&puppet.hears(1, &[REQUEST]).await);
-    let error = world.wait_for_event(&session, "error").await;
+    let error = hub.wait_for_event(&session, "error").await;
     assert!(error["message"].as_str().unwrap().contains("could not be read"), "{error}");
     // Its echo is no surprise.
     puppet.say(&echo(json!({"behavior": "deny", "message": "the request could not be read, so \
         nobody was asked"})));
     puppet.say(&said("and on it goes"));
-    world.wait_for_event(&session, "content").await;
-    assert_eq!(world.session(&session).await["status"], "running");
-    nobody_is_asked(&world).await;
+    hub.wait_for_event(&session, "content").await;
+    assert_eq!(hub.session(&session).await["status"], "running");
+    nobody_is_asked(&hub).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_that_may_not_have_arrived_is_said_again_after_a_restart() {
-    let (puppet, world, _) = Puppet::on_stage().await;
+    let (puppet, hub, _) = Puppet::on_stage().await;
     puppet.say(&too_deep());
     puppet.hears(1, &[REQUEST]).await;
-    let (world, picked_up) = world.restart().await;
+    let (hub, picked_up) = hub.restart().await;
     assert_eq!(picked_up, 1);
     // The new server asks what is open, and hears that this request is.
     let asked = puppet.hears(1, &["initialize"]).await;
@@ -99,22 +99,23 @@ async fn a_refusal_that_may_not_have_arrived_is_said_again_after_a_restart() {
         "pending_permission_requests": [open]});
     puppet.say(&json!({"type": "control_response", "response": response}).to_string());
     is_denial(&puppet.hears(2, &[REQUEST]).await);
-    nobody_is_asked(&world).await;
+    nobody_is_asked(&hub).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_allow_for_a_refused_request_is_a_breach() {
-    let (puppet, world, session) = Puppet::on_stage().await;
+    let (puppet, hub, session) = Puppet::on_stage().await;
     puppet.say(&too_deep());
     puppet.hears(1, &[REQUEST]).await;
     puppet.say(&echo(json!({"behavior": "allow", "updatedInput": {"command": "ls"}})));
-    is_stopped(&world, &session, 0, "for a request that was refused").await;
+    is_stopped(&hub, &session, 0, "for a request that was refused").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_that_cannot_be_stored_does_not_hide_a_tool_that_nobody_allowed() {
-    let (puppet, world, session) = Puppet::on_stage().await;
-    // More blocks than one commit takes, and behind them what a tool gave that ran unasked.
+    let (puppet, hub, session) = Puppet::on_stage().await;
+    // More blocks than one commit takes, and after them the result of a tool that ran without
+    // being asked about.
     let mut content =
         vec![json!({"type": "text", "text": "x"}); plexus_store::limits::MAX_BATCH_EVENTS + 1];
     content.push(
@@ -124,7 +125,7 @@ async fn a_line_that_cannot_be_stored_does_not_hide_a_tool_that_nobody_allowed()
         json!([{"id": "t9", "permission_decision": {"decision": "accept", "source": "hook"}}]);
     let line = json!({"type": "user", "message": {"role": "user", "content": content}, "tool_result_meta": accepted});
     puppet.say(&line.to_string());
-    is_stopped(&world, &session, 0, "call t9, accepted by hook").await;
+    is_stopped(&hub, &session, 0, "call t9, accepted by hook").await;
 }
 
 /// The CLI says that it took an answer to the request.

@@ -12,20 +12,20 @@ fn names(found: &Value) -> Vec<&str> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_caller_finds_what_it_may_read_and_nothing_else() {
-    let world = SimulatedHub::new().await;
-    let parent = world.create("parent", json!({})).await;
-    let child = world.create("child", json!({"parent": parent})).await;
-    let other = world.create("other", json!({})).await;
+    let hub = SimulatedHub::new().await;
+    let parent = hub.create("parent", json!({})).await;
+    let child = hub.create("child", json!({"parent": parent})).await;
+    let other = hub.create("other", json!({})).await;
     for session in [&parent, &child, &other] {
-        world.chat_to_end(session, "sim:\nsay the needle is here").await;
+        hub.chat_to_end(session, "sim:\nsay the needle is here").await;
     }
     let query = json!({"query": "needle", "kind": "said"});
     // The search itself indexes what was just said.
-    let all = world.ok("agents.search", query.clone()).await;
+    let all = hub.ok("agents.search", query.clone()).await;
     assert_eq!(names(&all), ["other", "child", "parent"]);
     assert_eq!(all["behind"], 0);
     let as_parent = Caller::Session(parent.parse().unwrap());
-    let found = world.call_as(as_parent, "agents.search", query.clone()).await.unwrap();
+    let found = hub.call_as(as_parent, "agents.search", query.clone()).await.unwrap();
     assert_eq!(names(&found), ["child"]);
     // Naming what it may not read is refused as something that does not exist.
     for (field, value) in
@@ -33,25 +33,25 @@ async fn a_caller_finds_what_it_may_read_and_nothing_else() {
     {
         let mut named = query.clone();
         named[field] = json!(value);
-        let refused = world.call_as(as_parent, "agents.search", named).await.unwrap_err();
+        let refused = hub.call_as(as_parent, "agents.search", named).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::NotFound, "{field} {value}");
     }
     let as_child = Caller::Session(child.parse().unwrap());
-    let found = world.call_as(as_child, "agents.search", query.clone()).await.unwrap();
+    let found = hub.call_as(as_child, "agents.search", query.clone()).await.unwrap();
     assert_eq!(names(&found), Vec::<&str>::new());
     let asking = Caller::Child(child.parse().unwrap());
-    world.call_as(asking, "agents.search", query.clone()).await.unwrap_err();
+    hub.call_as(asking, "agents.search", query.clone()).await.unwrap_err();
     // What is deleted is found by nobody.
-    world.ok("agents.delete", json!({"session_id": parent})).await;
-    assert_eq!(names(&world.ok("agents.search", query).await), ["other"]);
+    hub.ok("agents.delete", json!({"session_id": parent})).await;
+    assert_eq!(names(&hub.ok("agents.search", query).await), ["other"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_that_is_not_understood_says_why() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("s", json!({})).await;
-    world.chat_to_end(&session, "sim:\nsay one thing or another").await;
-    let found = world.ok("agents.search", json!({"query": "one OR \"another", "name": "s"})).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("s", json!({})).await;
+    hub.chat_to_end(&session, "sim:\nsay one thing or another").await;
+    let found = hub.ok("agents.search", json!({"query": "one OR \"another", "name": "s"})).await;
     let notes = found["notes"].to_string();
     assert!(notes.contains("OR is looked for as a word"), "{notes}");
     assert!(notes.contains("a quote has no end"), "{notes}");
@@ -63,7 +63,7 @@ async fn a_query_that_is_not_understood_says_why() {
         (json!({"query": "a", "cursor": "nonsense"}), "cursor"),
         (json!({"query": "a", "kind": "shouted"}), "kind"),
     ] {
-        let refused = world.call("agents.search", params.clone()).await.unwrap_err();
+        let refused = hub.call("agents.search", params.clone()).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Invalid, "{params}: {refused:?}");
         assert_eq!(refused.field.as_deref(), Some(field), "{params}: {refused:?}");
     }
@@ -71,16 +71,16 @@ async fn a_query_that_is_not_understood_says_why() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_hits_go_on_by_their_cursor() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("s", json!({})).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("s", json!({})).await;
     let prompt: String = std::iter::once("sim:".to_owned())
         .chain((0..7).map(|n| format!("\nsay needle {n}")))
         .collect();
-    world.chat_to_end(&session, &prompt).await;
+    hub.chat_to_end(&session, &prompt).await;
     let (mut seen, mut params) =
         (Vec::new(), json!({"query": "needle", "kind": "said", "limit": 3}));
     loop {
-        let page = world.ok("agents.search", params.clone()).await;
+        let page = hub.ok("agents.search", params.clone()).await;
         seen.extend(
             page["hits"].as_array().unwrap().iter().map(|hit| hit["seq"].as_u64().unwrap()),
         );

@@ -1,4 +1,4 @@
-//! What whoever creates a session and writes its prompts gives to the real CLI.
+//! What a session's parameters and prompts give to the real CLI.
 
 use std::path::PathBuf;
 
@@ -7,34 +7,34 @@ use serde_json::json;
 use testkit::messages_api::{Step, prompt};
 use testkit::{mcp_tool, picture};
 
-use crate::stage::Stage;
+use crate::hub_with_claude::HubWithClaude;
 
 pub(crate) async fn a_given_tool_is_asked_about_and_an_image_is_seen(cli: PathBuf) -> Result<()> {
-    let stage = Stage::new(cli, |_| {}).await?;
+    let setup = HubWithClaude::new(cli, |_| {}).await?;
     let outside = tempfile::tempdir()?;
     let file = outside.path().join("put");
     let servers = mcp_tool::servers(outside.path(), &file)?;
-    let session = stage.session_with("given", json!({"mcp_servers": servers})).await;
+    let session = setup.session_with("given", json!({"mcp_servers": servers})).await;
     let put = || Step::tool("mcp__given__put", json!({"note": "x"}));
-    let chat = stage.world.chat(&session, &prompt(&[put(), put(), Step::text("Done.")])).await;
+    let chat = setup.hub.chat(&session, &prompt(&[put(), put(), Step::text("Done.")])).await;
     for approve in [false, true] {
-        let asked = stage.world.wait_for_approval(&session).await;
+        let asked = setup.hub.wait_for_approval(&session).await;
         assert_eq!(asked["tool_name"], "mcp__given__put", "{asked:#}");
         assert!(!file.exists(), "it ran before anybody allowed it");
         assert_eq!(mcp_tool::shown_in_arguments()?, []);
-        stage.world.respond(&asked, approve).await;
+        setup.hub.respond(&asked, approve).await;
     }
-    assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
+    assert_eq!(setup.hub.wait_for_end(&session, chat).await, "complete");
     assert_eq!(std::fs::read_to_string(&file)?, format!("{}\n", mcp_tool::SECRET));
-    let events = format!("{:?}", stage.world.events(&session, chat).await);
+    let events = format!("{:?}", setup.hub.events(&session, chat).await);
     assert!(!events.contains(mcp_tool::SECRET), "{events}");
 
     let images = json!([{"mime_type": picture::TYPE, "data": picture::PNG}]);
     let seen =
         json!({"session_id": session, "prompt": prompt(&[Step::text("A dot.")]), "images": images});
-    let chat = stage.world.ok("agents.chat_async", seen).await["chat"].as_u64().unwrap();
-    assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
-    let heard = stage.api.main_requests().last().unwrap().body["messages"].to_string();
+    let chat = setup.hub.ok("agents.chat_async", seen).await["chat"].as_u64().unwrap();
+    assert_eq!(setup.hub.wait_for_end(&session, chat).await, "complete");
+    let heard = setup.api.main_requests().last().unwrap().body["messages"].to_string();
     assert!(heard.contains(picture::PNG), "{heard}");
     assert!(heard.contains("[image 1: image/png, 70 bytes]"), "{heard}");
     Ok(())

@@ -6,14 +6,14 @@ use anyhow::Result;
 use serde_json::json;
 use testkit::messages_api::{Step, prompt};
 
-use crate::stage::Stage;
+use crate::hub_with_claude::HubWithClaude;
 
 pub(crate) async fn instructions_are_read_while_a_hook_beside_them_is_not_run(
     cli: PathBuf,
 ) -> Result<()> {
-    let stage = Stage::new(cli, |_| {}).await?;
-    let work = stage.sandbox.work();
-    let outside = stage.sandbox.outside("secret.md");
+    let setup = HubWithClaude::new(cli, |_| {}).await?;
+    let work = setup.sandbox.work();
+    let outside = setup.sandbox.outside("secret.md");
     std::fs::write(&outside, "WORDS-FROM-OUTSIDE")?;
     std::fs::create_dir_all(work.join(".claude/rules"))?;
     std::fs::write(work.join("more.md"), "WORDS-OF-AN-IMPORT")?;
@@ -29,13 +29,13 @@ pub(crate) async fn instructions_are_read_while_a_hook_beside_them_is_not_run(
     std::fs::write(work.join(".claude/settings.json"), settings.to_string())?;
     let server = json!({"command": "touch", "args": [touches("server-ran")]});
     std::fs::write(work.join(".mcp.json"), json!({"mcpServers": {"x": server}}).to_string())?;
-    let session = stage.session("instructed").await;
+    let session = setup.session("instructed").await;
     let steps = [Step::bash("touch made"), Step::text("done")];
-    let chat = stage.world.chat(&session, &prompt(&steps)).await;
-    let approval = stage.world.wait_for_approval(&session).await;
-    stage.world.respond(&approval, false).await;
-    assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
-    let read = stage.api.main_requests()[0].body.to_string();
+    let chat = setup.hub.chat(&session, &prompt(&steps)).await;
+    let approval = setup.hub.wait_for_approval(&session).await;
+    setup.hub.respond(&approval, false).await;
+    assert_eq!(setup.hub.wait_for_end(&session, chat).await, "complete");
+    let read = setup.api.main_requests()[0].body.to_string();
     for words in ["WORDS-OF-THE-PROJECT", "WORDS-OF-AN-IMPORT", "WORDS-OF-A-RULE"] {
         assert!(read.contains(words), "the model did not read {words}");
     }
@@ -43,7 +43,7 @@ pub(crate) async fn instructions_are_read_while_a_hook_beside_them_is_not_run(
     for made in ["made", "hook-ran", "server-ran"] {
         assert!(!work.join(made).exists(), "{made}");
     }
-    let events = stage.world.events(&session, chat).await;
+    let events = setup.hub.events(&session, chat).await;
     let told = events.iter().filter_map(|event| event["message"].as_str()).find(|words| {
         *words
             == "read of the project: CLAUDE.md, .claude/rules; \

@@ -19,6 +19,8 @@ mod common;
 #[cfg(target_os = "linux")]
 mod given;
 #[cfg(target_os = "linux")]
+mod hub_with_claude;
+#[cfg(target_os = "linux")]
 mod instructions;
 #[cfg(target_os = "linux")]
 mod matrix;
@@ -26,8 +28,6 @@ mod matrix;
 mod parked;
 #[cfg(target_os = "linux")]
 mod questions;
-#[cfg(target_os = "linux")]
-mod stage;
 
 /// Makes a suite of functions, each under its own name.
 #[cfg(target_os = "linux")]

@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use testkit::messages_api::{Failure, Step, prompt};
 use testkit::wait::{PATIENCE, eventually_async};
 
-use crate::parked::{RUN, stage};
-use crate::stage::Stage;
+use crate::hub_with_claude::HubWithClaude;
+use crate::parked::{RUN, setup};
 
 /// Longer than the CLI keeps the transcripts of others.
 const FORTY_DAYS: Duration = Duration::from_secs(40 * 24 * 3_600);
@@ -64,12 +64,12 @@ impl Replaced {
     }
 }
 
-impl Stage {
+impl HubWithClaude {
     /// Allows the call of a parked agent, and returns how its chat ended and what it was told.
     async fn allowed(&self, session: &str, chat: u64, approval: &Value) -> (String, String) {
-        self.world.respond(approval, true).await;
-        let status = self.world.wait_for_end(session, chat).await;
-        (status, json!(self.world.events(session, chat).await).to_string())
+        self.hub.respond(approval, true).await;
+        let status = self.hub.wait_for_end(session, chat).await;
+        (status, json!(self.hub.events(session, chat).await).to_string())
     }
 
     /// Allows the call of a parked agent, which then must not run, and whose chat says why.
@@ -78,83 +78,83 @@ impl Stage {
         assert_eq!(status, "failed", "{told}");
         assert!(told.contains(words), "{told}");
         assert_eq!(self.runs_of_the_command(), 0, "it ran: {told}");
-        assert_eq!(self.world.processes(), []);
+        assert_eq!(self.hub.processes(), []);
     }
 }
 
 pub(crate) async fn an_api_that_is_down_after_the_call_runs_it_once(cli: PathBuf) -> Result<()> {
-    let stage = stage(cli).await?;
-    let session = stage.session("api down").await;
+    let setup = setup(cli).await?;
+    let session = setup.session("api down").await;
     let down = Step::text("never").failing(Failure::Status(500));
-    let chat = stage.world.chat(&session, &prompt(&[Step::bash(RUN), down])).await;
-    let approval = stage.until_parked(&session).await;
-    let (status, told) = stage.allowed(&session, chat, &approval).await;
-    assert_eq!((status.as_str(), stage.runs_of_the_command()), ("failed", 1), "{told}");
+    let chat = setup.hub.chat(&session, &prompt(&[Step::bash(RUN), down])).await;
+    let approval = setup.until_parked(&session).await;
+    let (status, told) = setup.allowed(&session, chat, &approval).await;
+    assert_eq!((status.as_str(), setup.runs_of_the_command()), ("failed", 1), "{told}");
     // The next prompt goes on, and nothing is asked again.
-    let next = stage.world.chat_to_end(&session, &prompt(&[Step::text("again")])).await;
+    let next = setup.hub.chat_to_end(&session, &prompt(&[Step::text("again")])).await;
     assert_eq!(crate::common::texts(&next), ["again"]);
-    assert_eq!(stage.runs_of_the_command(), 1);
+    assert_eq!(setup.runs_of_the_command(), 1);
     Ok(())
 }
 
 pub(crate) async fn a_truncated_transcript_wakes_nothing(cli: PathBuf) -> Result<()> {
-    let stage = stage(cli).await?;
-    let session = stage.session("truncated").await;
-    let (chat, approval) = stage.parked(&session, RUN).await;
-    let text = std::fs::read(stage.transcript())?;
-    std::fs::write(stage.transcript(), &text[..text.len() / 2])?;
-    stage.runs_nothing(&session, chat, &approval, "was changed since it was parked").await;
+    let setup = setup(cli).await?;
+    let session = setup.session("truncated").await;
+    let (chat, approval) = setup.parked(&session, RUN).await;
+    let text = std::fs::read(setup.transcript())?;
+    std::fs::write(setup.transcript(), &text[..text.len() / 2])?;
+    setup.runs_nothing(&session, chat, &approval, "was changed after it was parked").await;
     Ok(())
 }
 
 pub(crate) async fn a_transcript_that_is_gone_with_its_copy_wakes_nothing(
     cli: PathBuf,
 ) -> Result<()> {
-    let stage = stage(cli).await?;
-    let session = stage.session("gone").await;
-    let (chat, approval) = stage.parked(&session, RUN).await;
-    std::fs::remove_dir_all(stage.sandbox.home().join(".claude"))?;
-    std::fs::remove_dir_all(stage.world.data().join("parked"))?;
-    stage.runs_nothing(&session, chat, &approval, "is gone, and so is our copy").await;
+    let setup = setup(cli).await?;
+    let session = setup.session("gone").await;
+    let (chat, approval) = setup.parked(&session, RUN).await;
+    std::fs::remove_dir_all(setup.sandbox.home().join(".claude"))?;
+    std::fs::remove_dir_all(setup.hub.data().join("parked"))?;
+    setup.runs_nothing(&session, chat, &approval, "is gone, and so is our copy").await;
     Ok(())
 }
 
 pub(crate) async fn a_torn_mark_is_written_anew(cli: PathBuf) -> Result<()> {
-    let stage = stage(cli).await?;
-    let session = stage.session("torn").await;
-    let (chat, approval) = stage.parked(&session, RUN).await;
-    let mut text = std::fs::read_to_string(stage.transcript())?;
+    let setup = setup(cli).await?;
+    let session = setup.session("torn").await;
+    let (chat, approval) = setup.parked(&session, RUN).await;
+    let mut text = std::fs::read_to_string(setup.transcript())?;
     // The beginning of every mark.
     text.push_str("{\"parentUuid\":");
-    std::fs::write(stage.transcript(), text)?;
-    let (status, told) = stage.allowed(&session, chat, &approval).await;
-    assert_eq!((status.as_str(), stage.runs_of_the_command()), ("complete", 1), "{told}");
+    std::fs::write(setup.transcript(), text)?;
+    let (status, told) = setup.allowed(&session, chat, &approval).await;
+    assert_eq!((status.as_str(), setup.runs_of_the_command()), ("complete", 1), "{told}");
     Ok(())
 }
 
 pub(crate) async fn a_transcript_of_forty_days_that_another_cli_swept_is_put_back(
     cli: PathBuf,
 ) -> Result<()> {
-    let stage = stage(cli).await?;
-    let session = stage.session("old").await;
-    let (chat, approval) = stage.parked(&session, RUN).await;
-    let path = stage.transcript();
+    let setup = setup(cli).await?;
+    let session = setup.session("old").await;
+    let (chat, approval) = setup.parked(&session, RUN).await;
+    let path = setup.transcript();
     std::fs::File::options()
         .append(true)
         .open(&path)?
         .set_modified(SystemTime::now() - FORTY_DAYS)?;
     // Any start of the CLI in the same home sweeps.
-    let other = stage.session("sweeper").await;
+    let other = setup.session("sweeper").await;
     let stays = prompt(&[Step::text("here").after_ms(60_000)]);
-    stage.world.chat(&other, &stays).await;
+    setup.hub.chat(&other, &stays).await;
     eventually_async("the old transcript is swept", PATIENCE, async || {
         (!path.exists()).then_some(())
     })
     .await;
-    let (status, told) = stage.allowed(&session, chat, &approval).await;
-    assert_eq!((status.as_str(), stage.runs_of_the_command()), ("complete", 1), "{told}");
-    stage.world.ok("claudecode.cancel", json!({"session_id": other})).await;
-    stage.world.end_children().await;
+    let (status, told) = setup.allowed(&session, chat, &approval).await;
+    assert_eq!((status.as_str(), setup.runs_of_the_command()), ("complete", 1), "{told}");
+    setup.hub.ok("claudecode.cancel", json!({"session_id": other})).await;
+    setup.hub.end_children().await;
     Ok(())
 }
 
@@ -162,22 +162,22 @@ pub(crate) async fn a_machine_that_dies_before_the_transcript_is_written_fails_t
     cli: PathBuf,
 ) -> Result<()> {
     let hour = Duration::from_secs(3_600);
-    let stage = Stage::new(cli, |settings| settings.park_after = Some(hour)).await?;
-    let session = stage.session("early").await;
+    let setup = HubWithClaude::new(cli, |settings| settings.park_after = Some(hour)).await?;
+    let session = setup.session("early").await;
     let text = prompt(&[Step::bash(RUN), Step::text("done")]);
-    let chat = stage.world.chat(&session, &text).await;
-    stage.world.wait_for_approval(&session).await;
+    let chat = setup.hub.chat(&session, &text).await;
+    setup.hub.wait_for_approval(&session).await;
     eventually_async("the CLI has its home", PATIENCE, async || {
-        stage.transcript().exists().then_some(())
+        setup.transcript().exists().then_some(())
     })
     .await;
-    std::fs::remove_dir_all(stage.sandbox.home().join(".claude").join("projects"))?;
-    let stage = stage.rebooted("another boot").await;
-    assert_eq!(stage.world.wait_for_end(&session, chat).await, "failed");
-    let events = stage.world.events(&session, chat).await;
+    std::fs::remove_dir_all(setup.sandbox.home().join(".claude").join("projects"))?;
+    let setup = setup.rebooted("another boot").await;
+    assert_eq!(setup.hub.wait_for_end(&session, chat).await, "failed");
+    let events = setup.hub.events(&session, chat).await;
     let words = events.last().unwrap()["message"].to_string();
     assert!(words.contains("could not be parked"), "{words}");
-    assert_eq!(stage.runs_of_the_command(), 0);
+    assert_eq!(setup.runs_of_the_command(), 0);
     Ok(())
 }
 
@@ -185,12 +185,12 @@ pub(crate) async fn a_woken_cli_that_asks_nothing_is_ended_and_parks_no_other(
     cli: PathBuf,
 ) -> Result<()> {
     let replaced = Replaced::new(&cli)?;
-    let stage = stage(replaced.cli()).await?;
-    let session = stage.session("forgets").await;
-    let (chat, approval) = stage.parked(&session, RUN).await;
-    let stage = stage.restarted_with(|settings| settings.handshake = ASKS_WITHIN).await;
+    let setup = setup(replaced.cli()).await?;
+    let session = setup.session("forgets").await;
+    let (chat, approval) = setup.parked(&session, RUN).await;
+    let setup = setup.restarted_with(|settings| settings.handshake = ASKS_WITHIN).await;
     replaced.now("forget")?;
-    stage.runs_nothing(&session, chat, &approval, "did not ask again within").await;
+    setup.runs_nothing(&session, chat, &approval, "did not ask again within").await;
     Ok(())
 }
 
@@ -198,41 +198,41 @@ pub(crate) async fn a_cli_that_was_replaced_by_an_older_one_is_not_woken(
     cli: PathBuf,
 ) -> Result<()> {
     let replaced = Replaced::new(&cli)?;
-    let stage = stage(replaced.cli()).await?;
-    let session = stage.session("replaced").await;
-    let (chat, approval) = stage.parked(&session, RUN).await;
+    let setup = setup(replaced.cli()).await?;
+    let session = setup.session("replaced").await;
+    let (chat, approval) = setup.parked(&session, RUN).await;
     replaced.now("old")?;
     let words = "claude 2.1.100 is not known to ask again";
-    stage.runs_nothing(&session, chat, &approval, words).await;
+    setup.runs_nothing(&session, chat, &approval, words).await;
     Ok(())
 }
 
 pub(crate) async fn an_answer_for_an_input_that_changed_runs_nothing(cli: PathBuf) -> Result<()> {
     let replaced = Replaced::new(&cli)?;
-    let stage = stage(replaced.cli()).await?;
-    let session = stage.session("tampered").await;
-    let (chat, approval) = stage.parked(&session, RUN).await;
+    let setup = setup(replaced.cli()).await?;
+    let session = setup.session("tampered").await;
+    let (chat, approval) = setup.parked(&session, RUN).await;
     replaced.now("tamper")?;
-    let (_, told) = stage.allowed(&session, chat, &approval).await;
+    let (_, told) = setup.allowed(&session, chat, &approval).await;
     assert!(told.contains("another input than the one that was decided"), "{told}");
-    assert_eq!(stage.runs_of_the_command(), 0);
+    assert_eq!(setup.runs_of_the_command(), 0);
     Ok(())
 }
 
 pub(crate) async fn a_directory_that_moved_wakes_nothing(cli: PathBuf) -> Result<()> {
-    let stage = stage(cli).await?;
-    let session = stage.session("moved").await;
-    let (chat, approval) = stage.parked(&session, RUN).await;
-    std::fs::rename(stage.sandbox.work(), stage.sandbox.outside("moved"))?;
-    stage.runs_nothing(&session, chat, &approval, "is no longer the directory that it was").await;
+    let setup = setup(cli).await?;
+    let session = setup.session("moved").await;
+    let (chat, approval) = setup.parked(&session, RUN).await;
+    std::fs::rename(setup.sandbox.work(), setup.sandbox.outside("moved"))?;
+    setup.runs_nothing(&session, chat, &approval, "is no longer the directory that it was").await;
     // Another one at the same path is another one.
     let (chat, approval) = {
-        std::fs::rename(stage.sandbox.outside("moved"), stage.sandbox.work())?;
-        stage.parked(&session, RUN).await
+        std::fs::rename(setup.sandbox.outside("moved"), setup.sandbox.work())?;
+        setup.parked(&session, RUN).await
     };
-    std::fs::rename(stage.sandbox.work(), stage.sandbox.outside("moved"))?;
-    std::fs::create_dir(stage.sandbox.work())?;
-    stage.runs_nothing(&session, chat, &approval, "is no longer the directory that it was").await;
-    assert!(!stage.sandbox.outside("moved").join("log.txt").exists());
+    std::fs::rename(setup.sandbox.work(), setup.sandbox.outside("moved"))?;
+    std::fs::create_dir(setup.sandbox.work())?;
+    setup.runs_nothing(&session, chat, &approval, "is no longer the directory that it was").await;
+    assert!(!setup.sandbox.outside("moved").join("log.txt").exists());
     Ok(())
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use testkit::messages_api::{PLAN_FILE, Step, prompt};
 
-use crate::stage::Stage;
+use crate::hub_with_claude::HubWithClaude;
 
 /// What the model reads as the result of its call, in the order of the results.
 fn results(events: &[Value]) -> Vec<String> {
@@ -15,8 +15,8 @@ fn results(events: &[Value]) -> Vec<String> {
 }
 
 pub(crate) async fn a_question_is_answered_with_an_option(cli: PathBuf) -> Result<()> {
-    let stage = Stage::new(cli, |_| {}).await?;
-    let session = stage.session("question").await;
+    let setup = HubWithClaude::new(cli, |_| {}).await?;
+    let session = setup.session("question").await;
     let options = json!([
         {"label": "SQLite", "description": "one file"},
         {"label": "PostgreSQL", "description": "a server"},
@@ -26,16 +26,16 @@ pub(crate) async fn a_question_is_answered_with_an_option(cli: PathBuf) -> Resul
         {"question": "Which extras?", "header": "X", "options": options, "multiSelect": true},
     ]});
     let steps = [Step::tool("AskUserQuestion", input), Step::text("done")];
-    let chat = stage.world.chat(&session, &prompt(&steps)).await;
-    let approval = stage.world.wait_for_approval(&session).await;
+    let chat = setup.hub.chat(&session, &prompt(&steps)).await;
+    let approval = setup.hub.wait_for_approval(&session).await;
     assert_eq!(approval["question"]["kind"], "choices");
     assert_eq!(approval["question"]["questions"][0]["options"], options);
     let answers =
         json!({"Which database?": ["PostgreSQL"], "Which extras?": ["SQLite", "my own words"]});
     let yes = json!({"approval_id": approval["id"], "approve": true, "answers": answers});
-    stage.world.ok("loopback.respond", yes).await;
-    assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
-    let events = stage.world.events(&session, chat).await;
+    setup.hub.ok("loopback.respond", yes).await;
+    assert_eq!(setup.hub.wait_for_end(&session, chat).await, "complete");
+    let events = setup.hub.events(&session, chat).await;
     let [read] = results(&events).try_into().unwrap();
     assert!(read.contains("\"Which database?\"=\"PostgreSQL\""), "{read}");
     assert!(read.contains("\"Which extras?\"=\"SQLite, my own words\""), "{read}");
@@ -45,8 +45,8 @@ pub(crate) async fn a_question_is_answered_with_an_option(cli: PathBuf) -> Resul
 }
 
 pub(crate) async fn a_plan_is_sent_back_once_and_then_approved(cli: PathBuf) -> Result<()> {
-    let stage = Stage::new(cli, |_| {}).await?;
-    let session = stage.session("plan").await;
+    let setup = HubWithClaude::new(cli, |_| {}).await?;
+    let session = setup.session("plan").await;
     let plan = |text: &str| Step::tool("Write", json!({"file_path": PLAN_FILE, "content": text}));
     let steps = [
         Step::tool("EnterPlanMode", json!({})),
@@ -60,10 +60,10 @@ pub(crate) async fn a_plan_is_sent_back_once_and_then_approved(cli: PathBuf) -> 
         Step::bash("touch made"),
         Step::text("done"),
     ];
-    let chat = stage.world.chat(&session, &prompt(&steps)).await;
-    let looks = stage.world.wait_for_approval(&session).await;
+    let chat = setup.hub.chat(&session, &prompt(&steps)).await;
+    let looks = setup.hub.wait_for_approval(&session).await;
     assert_eq!(looks["input"]["command"], "touch looked");
-    stage.world.respond(&looks, false).await;
+    setup.hub.respond(&looks, false).await;
     let asks = |plan: &'static str| {
         move |page: &Value| {
             let open = page["pending_approvals"].as_array().unwrap();
@@ -71,19 +71,19 @@ pub(crate) async fn a_plan_is_sent_back_once_and_then_approved(cli: PathBuf) -> 
                 .any(|it| it["question"]["plan"].as_str().is_some_and(|it| it.contains(plan)))
         }
     };
-    let page = stage.world.wait_for(&session, "the first plan", asks("First")).await;
+    let page = setup.hub.wait_for(&session, "the first plan", asks("First")).await;
     let first = &page["pending_approvals"][0];
     assert_eq!(first["question"]["plan"], "# First\n1. do it");
     let back = json!({"approval_id": first["id"], "approve": false, "message": "and test it"});
-    stage.world.ok("loopback.respond", back).await;
-    let page = stage.world.wait_for(&session, "the second plan", asks("Second")).await;
-    stage.world.respond(&page["pending_approvals"][0], true).await;
-    stage.world.allow_next(&session).await;
-    assert_eq!(stage.world.wait_for_end(&session, chat).await, "complete");
-    let read = results(&stage.world.events(&session, chat).await);
+    setup.hub.ok("loopback.respond", back).await;
+    let page = setup.hub.wait_for(&session, "the second plan", asks("Second")).await;
+    setup.hub.respond(&page["pending_approvals"][0], true).await;
+    setup.hub.allow_next(&session).await;
+    assert_eq!(setup.hub.wait_for_end(&session, chat).await, "complete");
+    let read = results(&setup.hub.events(&session, chat).await);
     assert!(read.iter().any(|text| text == "and test it"), "{read:#?}");
     assert!(read.iter().any(|text| text.contains("approved your plan")), "{read:#?}");
-    let made = |name: &str| stage.sandbox.work().join(name).exists();
+    let made = |name: &str| setup.sandbox.work().join(name).exists();
     assert!(made("made") && !made("looked"));
     Ok(())
 }

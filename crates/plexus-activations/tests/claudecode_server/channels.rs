@@ -36,21 +36,21 @@ on_both_channels! {
 const WRITE: &str = "sim:\nsay I will write it.\ntool Write {\"file_path\":\"note.txt\",\"content\":\"hello\"}\nsay It is written.";
 
 async fn begin(channel: &str) -> (SimulatedServer, String) {
-    let site = SimulatedServer::new().await;
-    let session = site.create("s", json!({"channel": channel})).await;
-    (site, session)
+    let setup = SimulatedServer::new().await;
+    let session = setup.create("s", json!({"channel": channel})).await;
+    (setup, session)
 }
 
 async fn a_chat_asks_is_answered_and_completes(channel: &str) {
-    let (site, session) = begin(channel).await;
-    assert_eq!(site.session(&session).await["status"], "idle");
-    site.chat(&session, WRITE).await;
-    let approval = site.approval(&session).await;
+    let (setup, session) = begin(channel).await;
+    assert_eq!(setup.session(&session).await["status"], "idle");
+    setup.chat(&session, WRITE).await;
+    let approval = setup.approval(&session).await;
     assert_eq!(approval["tool_name"], "Write");
-    assert_eq!(site.session(&session).await["status"], "awaiting_permission");
-    assert!(!site.work().join("note.txt").exists(), "it wrote before it was allowed to");
-    site.allow(&approval).await;
-    let (status, events) = site.end(&session).await;
+    assert_eq!(setup.session(&session).await["status"], "awaiting_permission");
+    assert!(!setup.work().join("note.txt").exists(), "it wrote before it was allowed to");
+    setup.allow(&approval).await;
+    let (status, events) = setup.end(&session).await;
     assert_eq!(status, "complete");
     // Over MCP the question comes over a connection of its own and the agent's text through the
     // journal, so either may be stored first.
@@ -66,48 +66,48 @@ async fn a_chat_asks_is_answered_and_completes(channel: &str) {
         "{}",
         events[1]
     );
-    assert_eq!(std::fs::read_to_string(site.work().join("note.txt")).unwrap(), "hello");
+    assert_eq!(std::fs::read_to_string(setup.work().join("note.txt")).unwrap(), "hello");
 }
 
 async fn a_denial_reaches_the_child_with_its_words(channel: &str) {
-    let (site, session) = begin(channel).await;
-    site.chat(&session, WRITE).await;
-    let approval = site.approval(&session).await;
+    let (setup, session) = begin(channel).await;
+    setup.chat(&session, WRITE).await;
+    let approval = setup.approval(&session).await;
     let answer =
         json!({"approval_id": approval["id"], "approve": false, "message": "not in this house"});
-    site.call("loopback.respond", answer).await;
-    let (status, events) = site.end(&session).await;
+    setup.call("loopback.respond", answer).await;
+    let (status, events) = setup.end(&session).await;
     assert_eq!(status, "complete");
     let result = events.iter().find(|event| event["type"] == "tool_result").unwrap();
     assert_eq!(
         (&result["output"], &result["is_error"]),
         (&json!("not in this house"), &json!(true))
     );
-    assert!(!site.work().join("note.txt").exists());
+    assert!(!setup.work().join("note.txt").exists());
 }
 
 async fn two_chats_in_a_row_share_the_conversation(channel: &str) {
-    let (site, session) = begin(channel).await;
-    let first = site.chat_to_end(&session, "sim:\nsay one").await;
-    let second = site.chat_to_end(&session, "sim:\nsay two\nrecall").await;
+    let (setup, session) = begin(channel).await;
+    let first = setup.chat_to_end(&session, "sim:\nsay one").await;
+    let second = setup.chat_to_end(&session, "sim:\nsay two\nrecall").await;
     assert_eq!((texts(&first), texts(&second)), (vec!["one"], vec!["two", "sim:\nsay one"]));
     let notices = |events: &[Value]| types(events).iter().filter(|kind| **kind == "notice").count();
     // The notice says which process it is: over MCP each chat has its own.
     assert_eq!(notices(&first) + notices(&second), if channel == "mcp" { 2 } else { 1 });
     let streams =
-        site.call("claudecode.streams", json!({"session_id": session})).await["streams"].clone();
+        setup.call("claudecode.streams", json!({"session_id": session})).await["streams"].clone();
     let numbers: Vec<&Value> =
         streams.as_array().unwrap().iter().map(|stream| &stream["chat"]).collect();
     assert_eq!(numbers, [&json!(0), &json!(1)]);
 }
 
 async fn ten_consumers_at_different_speeds_each_see_everything_once_and_in_order(channel: &str) {
-    let (site, session) = begin(channel).await;
-    site.chat(&session, "sim:\nburst 60 20").await;
-    let readers = (0..10u64).map(|n| read_as(&site, &session, n));
+    let (setup, session) = begin(channel).await;
+    setup.chat(&session, "sim:\nburst 60 20").await;
+    let readers = (0..10u64).map(|n| read_as(&setup, &session, n));
     let second = async {
-        site.end(&session).await;
-        site.chat(&session, "sim:\nburst 30 20").await;
+        setup.end(&session).await;
+        setup.chat(&session, "sim:\nburst 30 20").await;
     };
     let (all, ()) = futures::future::join(futures::future::join_all(readers), second).await;
     let texts = |count: usize| (0..count).map(|n| format!("content {n}"));
@@ -128,7 +128,7 @@ async fn ten_consumers_at_different_speeds_each_see_everything_once_and_in_order
 
 /// Reads two chats as a named consumer, the `n`-th with pages and pauses of its own; hands each
 /// cursor back with the next call.
-async fn read_as(site: &SimulatedServer, session: &str, n: u64) -> Vec<String> {
+async fn read_as(setup: &SimulatedServer, session: &str, n: u64) -> Vec<String> {
     let mut seen = Vec::new();
     let mut cursor = Value::Null;
     while seen.iter().filter(|event| *event == "complete").count() < 2 {
@@ -136,7 +136,7 @@ async fn read_as(site: &SimulatedServer, session: &str, n: u64) -> Vec<String> {
         if cursor.is_string() {
             params["cursor"] = cursor;
         }
-        let page = site.call("claudecode.poll", params).await;
+        let page = setup.call("claudecode.poll", params).await;
         for event in page["events"].as_array().unwrap().iter().map(|event| &event["event"]) {
             let number = event["text"].as_str().and_then(|text| text.split(' ').next());
             let kind = event["type"].as_str().unwrap();
@@ -149,20 +149,20 @@ async fn read_as(site: &SimulatedServer, session: &str, n: u64) -> Vec<String> {
 }
 
 async fn a_fork_shares_the_past_and_goes_its_own_way(channel: &str) {
-    let (site, session) = begin(channel).await;
-    site.chat_to_end(&session, "sim:\nsay shared").await;
+    let (setup, session) = begin(channel).await;
+    setup.chat_to_end(&session, "sim:\nsay shared").await;
     let forked =
-        site.call("claudecode.fork", json!({"session_id": session, "new_name": "branch"})).await;
+        setup.call("claudecode.fork", json!({"session_id": session, "new_name": "branch"})).await;
     let branch = forked["id"].as_str().unwrap();
-    assert_eq!(forked["head"], site.session(&session).await["head"]);
-    let on_branch = site.chat_to_end(branch, "sim:\nsay on the branch\nrecall").await;
-    let on_trunk = site.chat_to_end(&session, "sim:\nsay on the trunk\nrecall").await;
+    assert_eq!(forked["head"], setup.session(&session).await["head"]);
+    let on_branch = setup.chat_to_end(branch, "sim:\nsay on the branch\nrecall").await;
+    let on_trunk = setup.chat_to_end(&session, "sim:\nsay on the trunk\nrecall").await;
     assert_eq!(texts(&on_branch), ["on the branch", "sim:\nsay shared"]);
     assert_eq!(texts(&on_trunk), ["on the trunk", "sim:\nsay shared"]);
-    let (trunk, fork) = (site.session(&session).await, site.session(branch).await);
+    let (trunk, fork) = (setup.session(&session).await, setup.session(branch).await);
     assert_ne!(trunk["claude_session_id"], fork["claude_session_id"]);
     assert_eq!(trunk["head"]["tree_id"], fork["head"]["tree_id"]);
-    let again = site.chat_to_end(branch, "sim:\nrecall").await;
+    let again = setup.chat_to_end(branch, "sim:\nrecall").await;
     assert!(
         texts(&again)[0].contains("on the branch") && !texts(&again)[0].contains("on the trunk"),
         "{again:#?}"
@@ -170,95 +170,97 @@ async fn a_fork_shares_the_past_and_goes_its_own_way(channel: &str) {
 }
 
 async fn a_second_chat_while_one_runs_is_busy(channel: &str) {
-    let (site, session) = begin(channel).await;
-    site.chat(&session, "sim:\nhang").await;
-    let busy = site
+    let (setup, session) = begin(channel).await;
+    setup.chat(&session, "sim:\nhang").await;
+    let busy = setup
         .refused("claudecode.chat_async", json!({"session_id": session, "prompt": "sim:\nsay x"}))
         .await;
     assert_eq!(busy.kind(), "busy");
     assert!(busy.data["retry_after_ms"].is_number(), "{busy}");
-    assert_eq!(site.session(&session).await["chat"], 0, "nothing was started by halves");
+    assert_eq!(setup.session(&session).await["chat"], 0, "nothing was started by halves");
 }
 
 async fn a_message_into_a_running_chat_steers_it_or_is_refused(channel: &str) {
-    let (site, session) = begin(channel).await;
-    site.chat(&session, WRITE).await;
-    let approval = site.approval(&session).await;
+    let (setup, session) = begin(channel).await;
+    setup.chat(&session, WRITE).await;
+    let approval = setup.approval(&session).await;
     let message = json!({"session_id": session, "text": "also be brief"});
     if channel == "mcp" {
-        let refused = site.refused("claudecode.send", message).await;
+        let refused = setup.refused("claudecode.send", message).await;
         assert_eq!(refused.kind(), "invalid");
         assert!(
             refused.data["hint"].as_str().is_some_and(|hint| hint.contains("start another")),
             "{refused}"
         );
     } else {
-        assert_eq!(site.call("claudecode.send", message).await["type"], "sent");
+        assert_eq!(setup.call("claudecode.send", message).await["type"], "sent");
     }
-    site.allow(&approval).await;
-    let (status, events) = site.end(&session).await;
+    setup.allow(&approval).await;
+    let (status, events) = setup.end(&session).await;
     assert_eq!(status, "complete");
     let steered = texts(&events).iter().any(|text| text.contains("also be brief"));
     assert_eq!(steered, channel == "control", "{events:#?}");
-    assert_eq!(site.session(&session).await["chat"], 0, "it made no chat of its own");
+    assert_eq!(setup.session(&session).await["chat"], 0, "it made no chat of its own");
 }
 
 /// The chat has ended as it should, nobody waits for an answer, and the session takes the next
 /// chat.
-async fn ends_cancelled_and_goes_on(site: &SimulatedServer, session: &str) {
-    let (status, events) = site.end(session).await;
+async fn ends_cancelled_and_goes_on(setup: &SimulatedServer, session: &str) {
+    let (status, events) = setup.end(session).await;
     assert_eq!(status, "cancelled");
     assert_eq!(events.last().unwrap(), &json!({"type": "error", "message": "cancelled: enough"}));
     assert_eq!(types(&events).iter().filter(|kind| **kind == "error").count(), 1, "{events:#?}");
-    assert_eq!(site.call("loopback.pending", json!({})).await["approvals"], json!([]));
-    assert_eq!(texts(&site.chat_to_end(session, "sim:\nsay still here").await), ["still here"]);
+    assert_eq!(setup.call("loopback.pending", json!({})).await["approvals"], json!([]));
+    assert_eq!(texts(&setup.chat_to_end(session, "sim:\nsay still here").await), ["still here"]);
 }
 
 async fn cancel_while_starting(channel: &str) {
-    let (site, _) = begin(channel).await;
+    let (setup, _) = begin(channel).await;
     for attempt in 0..4 {
         let session =
-            site.create(&format!("starting-{attempt}"), json!({"channel": channel})).await;
-        site.chat(&session, "sim:\nhang").await;
+            setup.create(&format!("starting-{attempt}"), json!({"channel": channel})).await;
+        setup.chat(&session, "sim:\nhang").await;
         tokio::time::sleep(Duration::from_millis(attempt * 5)).await;
-        site.cancel(&session).await;
-        ends_cancelled_and_goes_on(&site, &session).await;
+        setup.cancel(&session).await;
+        ends_cancelled_and_goes_on(&setup, &session).await;
     }
 }
 
 async fn cancel_while_streaming(channel: &str) {
-    let (site, session) = begin(channel).await;
-    site.chat(
-        &session,
-        "sim:\nsay first\nslowly 50 one two three four five six seven eight nine ten\nhang",
-    )
-    .await;
-    site.wait_for_words(&session, "first").await;
-    site.cancel(&session).await;
-    ends_cancelled_and_goes_on(&site, &session).await;
+    let (setup, session) = begin(channel).await;
+    setup
+        .chat(
+            &session,
+            "sim:\nsay first\nslowly 50 one two three four five six seven eight nine ten\nhang",
+        )
+        .await;
+    setup.wait_for_words(&session, "first").await;
+    setup.cancel(&session).await;
+    ends_cancelled_and_goes_on(&setup, &session).await;
 }
 
 async fn cancel_in_a_tool(channel: &str) {
-    let site = SimulatedServer::new().await;
-    let session = site.create("tool", json!({"channel": channel, "allowed_tools": ["Bash"]})).await;
+    let setup = SimulatedServer::new().await;
+    let session =
+        setup.create("tool", json!({"channel": channel, "allowed_tools": ["Bash"]})).await;
     let endless = json!({"command": "touch started; while :; do sleep 0.05; done"});
-    site.chat(&session, &format!("sim:\ntool Bash {endless}\n{}", until("never"))).await;
-    exists(&site.work().join("started")).await;
-    site.cancel(&session).await;
-    ends_cancelled_and_goes_on(&site, &session).await;
-    site.call("claudecode.delete", json!({"session_id": session})).await;
-    site.nothing_lives().await;
+    setup.chat(&session, &format!("sim:\ntool Bash {endless}\n{}", until("never"))).await;
+    exists(&setup.work().join("started")).await;
+    setup.cancel(&session).await;
+    ends_cancelled_and_goes_on(&setup, &session).await;
+    setup.call("claudecode.delete", json!({"session_id": session})).await;
+    setup.nothing_lives().await;
 }
 
 async fn cancel_while_it_waits_for_permission(channel: &str) {
-    let (site, session) = begin(channel).await;
-    site.chat(&session, WRITE).await;
-    let approval = site.approval(&session).await;
-    site.cancel(&session).await;
-    ends_cancelled_and_goes_on(&site, &session).await;
-    let late = site
+    let (setup, session) = begin(channel).await;
+    setup.chat(&session, WRITE).await;
+    let approval = setup.approval(&session).await;
+    setup.cancel(&session).await;
+    ends_cancelled_and_goes_on(&setup, &session).await;
+    let late = setup
         .refused("loopback.respond", json!({"approval_id": approval["id"], "approve": true}))
         .await;
     assert_eq!(late.kind(), "conflict");
-    assert!(!site.work().join("note.txt").exists());
+    assert!(!setup.work().join("note.txt").exists());
 }

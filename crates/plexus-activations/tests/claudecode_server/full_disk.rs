@@ -27,32 +27,32 @@ pub(crate) async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited
  {
     const LINES: usize = 400;
     let mut disks = SmallDisks::new().unwrap();
-    let mut site = SimulatedServer::with(options(&disks)).await;
-    disks.mount(&site.server.own_data_dir().join("runs"), "4m").unwrap();
-    let session = site.create("full", json!({"allowed_tools": ["Bash"]})).await;
+    let mut setup = SimulatedServer::with(options(&disks)).await;
+    disks.mount(&setup.server.own_data_dir().join("runs"), "4m").unwrap();
+    let session = setup.create("full", json!({"allowed_tools": ["Bash"]})).await;
     let gate = json!({"command": "while ! test -e go; do sleep 0.05; done; touch gone"});
     let write = json!({"file_path": "note.txt", "content": "hello"});
-    site.chat(
+    setup.chat(
         &session,
         &format!(
             "sim:\nsay begun\ntool Bash {gate}\nburst {LINES} 4000\ntool Write {write}\nsay over"
         ),
     )
     .await;
-    site.wait_for_words(&session, "begun").await;
-    let filler = site.server.data_dir().join("runs/filler");
+    setup.wait_for_words(&session, "begun").await;
+    let filler = setup.server.data_dir().join("runs/filler");
     fill(&filler).unwrap();
-    std::fs::write(site.work().join("go"), "").unwrap();
-    exists(&site.work().join("gone")).await;
-    // More than a pipe holds is behind it, and there is room for the rest of a page: the last line
+    std::fs::write(setup.work().join("go"), "").unwrap();
+    exists(&setup.work().join("gone")).await;
+    // More than a pipe holds comes after it, and there is room for the rest of a page: the last line
     // stands there by half, for as long as it may take.
-    let segment = site.run_dir(&session, 0).segment(SegmentNo(1));
+    let segment = setup.run_dir(&session, 0).segment(SegmentNo(1));
     let at_the_end = || {
         std::future::ready(std::fs::metadata(&segment).ok().filter(|file| file.len() % PAGE == 0))
     };
     testkit::eventually_async("the last bytes that the disk takes", DEADLINE, at_the_end).await;
-    let stands_still = async |site: &SimulatedServer| {
-        let page = site
+    let stands_still = async |setup: &SimulatedServer| {
+        let page = setup
             .call("claudecode.poll", json!({"session_id": session, "from_seq": 0, "limit": 1000}))
             .await;
         assert_eq!(
@@ -62,19 +62,19 @@ pub(crate) async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited
         );
         assert!(texts(&shown(&page)).len() < LINES / 2, "where was there room for this?");
     };
-    stands_still(&site).await;
-    site.server.crash_and_restart().await.unwrap();
-    stands_still(&site).await;
+    stands_still(&setup).await;
+    setup.server.crash_and_restart().await.unwrap();
+    stands_still(&setup).await;
     std::fs::remove_file(&filler).unwrap();
-    let approval = site.approval(&session).await;
+    let approval = setup.approval(&session).await;
     assert_eq!(approval["tool_name"], "Write");
-    site.allow(&approval).await;
-    let (status, events) = site.end(&session).await;
+    setup.allow(&approval).await;
+    let (status, events) = setup.end(&session).await;
     let said = texts(&events);
     assert_eq!((status.as_str(), said.len()), ("complete", LINES + 2));
     assert_eq!(numbers(&said[1..=LINES]), (0..LINES).collect::<Vec<_>>());
     assert_eq!(types(&events).iter().filter(|kind| **kind == "awaiting_approval").count(), 1);
-    assert_eq!(std::fs::read_to_string(site.work().join("note.txt")).unwrap(), "hello");
+    assert_eq!(std::fs::read_to_string(setup.work().join("note.txt")).unwrap(), "hello");
 }
 
 pub(crate) async fn while_the_store_cannot_be_written_a_request_waits_and_a_cancel_is_refused() {
@@ -82,28 +82,29 @@ pub(crate) async fn while_the_store_cannot_be_written_a_request_waits_and_a_canc
     // The server's whole directory is on the small disk: its store as well as its journals.
     let folder = tempfile::tempdir().unwrap();
     disks.mount(folder.path(), "24m").unwrap();
-    let site = SimulatedServer::with(ServerOptions {
+    let setup = SimulatedServer::with(ServerOptions {
         folder: Some(folder.path().to_owned()),
         ..options(&disks)
     })
     .await;
-    let session = site.create("full", json!({"allowed_tools": ["Bash"]})).await;
+    let session = setup.create("full", json!({"allowed_tools": ["Bash"]})).await;
     let write = json!({"file_path": "note.txt", "content": "hello"});
-    site.chat(&session, &format!("sim:\nsay begun\n{}\ntool Write {write}\nsay over", until("go")))
+    setup
+        .chat(&session, &format!("sim:\nsay begun\n{}\ntool Write {write}\nsay over", until("go")))
         .await;
-    site.wait_for_words(&session, "begun").await;
-    let filler = site.server.data_dir().join("filler");
+    setup.wait_for_words(&session, "begun").await;
+    let filler = setup.server.data_dir().join("filler");
     fill(&filler).unwrap();
-    let refused = site.refused("claudecode.cancel", json!({"session_id": session})).await;
+    let refused = setup.refused("claudecode.cancel", json!({"session_id": session})).await;
     assert_eq!(refused.kind(), "unavailable", "{refused}");
-    std::fs::write(site.work().join("go"), "").unwrap();
-    let page = site.call("claudecode.poll", json!({"session_id": session, "from_seq": 0})).await;
+    std::fs::write(setup.work().join("go"), "").unwrap();
+    let page = setup.call("claudecode.poll", json!({"session_id": session, "from_seq": 0})).await;
     assert_eq!(page["status"], "running", "a wish that was refused is no wish");
-    assert!(!site.work().join("note.txt").exists());
+    assert!(!setup.work().join("note.txt").exists());
     std::fs::remove_file(&filler).unwrap();
-    let approval = site.approval(&session).await;
-    site.allow(&approval).await;
-    let (status, events) = site.end(&session).await;
+    let approval = setup.approval(&session).await;
+    setup.allow(&approval).await;
+    let (status, events) = setup.end(&session).await;
     assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["begun", "over"]));
     let asked: Vec<&Value> =
         events.iter().filter(|event| event["type"] == "awaiting_approval").collect();
@@ -114,18 +115,18 @@ pub(crate) async fn while_the_store_cannot_be_written_a_delete_is_answered_with_
     let mut disks = SmallDisks::new().unwrap();
     let folder = tempfile::tempdir().unwrap();
     disks.mount(folder.path(), "24m").unwrap();
-    let site = SimulatedServer::with(ServerOptions {
+    let setup = SimulatedServer::with(ServerOptions {
         folder: Some(folder.path().to_owned()),
         ..options(&disks)
     })
     .await;
-    let session = site.create("full", json!({})).await;
-    site.chat(&session, "sim:\nsay begun\nhang").await;
-    site.wait_for_words(&session, "begun").await;
-    let filler = site.server.data_dir().join("filler");
+    let session = setup.create("full", json!({})).await;
+    setup.chat(&session, "sim:\nsay begun\nhang").await;
+    setup.wait_for_words(&session, "begun").await;
+    let filler = setup.server.data_dir().join("filler");
     fill(&filler).unwrap();
-    let refused = site.refused("claudecode.delete", json!({"session_id": session})).await;
+    let refused = setup.refused("claudecode.delete", json!({"session_id": session})).await;
     assert_eq!(refused.kind(), "unavailable", "{refused}");
     std::fs::remove_file(&filler).unwrap();
-    site.call("claudecode.delete", json!({"session_id": session})).await;
+    setup.call("claudecode.delete", json!({"session_id": session})).await;
 }

@@ -19,19 +19,20 @@ pub(crate) async fn killed_between_the_exit_of_a_child_and_our_noticing() {
     for (channel, last_step, expected) in
         [("mcp", "say over", "complete"), ("control", "say over\nexit 0", "failed")]
     {
-        let mut site = SimulatedServer::new().await;
+        let mut setup = SimulatedServer::new().await;
         let session =
-            site.create("unnoticed", json!({"channel": channel, "allowed_tools": ["Bash"]})).await;
-        site.chat(&session, &format!("sim:\nsay begun\n{}\nburst 20 10\n{last_step}", until("go")))
+            setup.create("unnoticed", json!({"channel": channel, "allowed_tools": ["Bash"]})).await;
+        setup
+            .chat(&session, &format!("sim:\nsay begun\n{}\nburst 20 10\n{last_step}", until("go")))
             .await;
-        site.wait_for_words(&session, "begun").await;
+        setup.wait_for_words(&session, "begun").await;
         // The server stands still, so it cannot notice; then it is gone.
-        process::signal(site.server.pid().unwrap(), Signal::STOP);
-        std::fs::write(site.work().join("go"), "").unwrap();
-        exists(&site.run_dir(&session, 0).path().join("exit.json")).await;
-        site.server.kill_9().unwrap();
-        site.server.start_again().await.unwrap();
-        let (status, events) = site.end(&session).await;
+        process::signal(setup.server.pid().unwrap(), Signal::STOP);
+        std::fs::write(setup.work().join("go"), "").unwrap();
+        exists(&setup.run_dir(&session, 0).path().join("exit.json")).await;
+        setup.server.kill_9().unwrap();
+        setup.server.start_again().await.unwrap();
+        let (status, events) = setup.end(&session).await;
         assert_eq!((channel, status.as_str()), (channel, expected));
         let said = texts(&events);
         assert_eq!((said.len(), said[0], said[21]), (22, "begun", "over"), "{said:?}");
@@ -51,15 +52,16 @@ pub(crate) async fn killed_between_the_exit_of_a_child_and_our_noticing() {
 }
 
 pub(crate) async fn killed_in_the_middle_of_a_write_to_the_inbox() {
-    let mut site = SimulatedServer::new().await;
-    let session = site.create("inbox", json!({})).await;
-    site.chat(&session, "sim:\nsay begun\ntool Bash {\"command\":\"echo x >> ran\"}\nsay over")
+    let mut setup = SimulatedServer::new().await;
+    let session = setup.create("inbox", json!({})).await;
+    setup
+        .chat(&session, "sim:\nsay begun\ntool Bash {\"command\":\"echo x >> ran\"}\nsay over")
         .await;
-    let approval = site.approval(&session).await;
-    let (dir, shim) = (site.run_dir(&session, 0), site.pids(&session, 0).0);
+    let approval = setup.approval(&session).await;
+    let (dir, shim) = (setup.run_dir(&session, 0), setup.pids(&session, 0).0);
     // Nobody takes the answer, so it is still in the inbox when the server dies.
     process::signal(shim, Signal::STOP);
-    site.allow(&approval).await;
+    setup.allow(&approval).await;
     let inbox = dir.path().join("inbox");
     let answer =
         testkit::eventually_async("the answer in the inbox", DEADLINE, || {
@@ -69,14 +71,14 @@ pub(crate) async fn killed_in_the_middle_of_a_write_to_the_inbox() {
             }))
         })
         .await;
-    site.server.kill_9().unwrap();
+    setup.server.kill_9().unwrap();
     // As it is while it is written: under a name that nobody reads, and half.
     let text = std::fs::read(&answer).unwrap();
     std::fs::write(inbox.join(".half-a-message"), &text[..text.len() / 2]).unwrap();
     std::fs::remove_file(&answer).unwrap();
     process::signal(shim, Signal::CONT);
-    site.server.start_again().await.unwrap();
-    let (status, events) = site.end(&session).await;
+    setup.server.start_again().await.unwrap();
+    let (status, events) = setup.end(&session).await;
     assert_eq!(
         (status.as_str(), texts(&events)),
         ("complete", vec!["begun", "over"]),
@@ -85,18 +87,18 @@ pub(crate) async fn killed_in_the_middle_of_a_write_to_the_inbox() {
     for kind in ["awaiting_approval", "approval_resolved", "tool_result"] {
         assert_eq!(types(&events).iter().filter(|other| **other == kind).count(), 1, "{kind}");
     }
-    assert_eq!(std::fs::read_to_string(site.work().join("ran")).unwrap(), "x\n", "it ran once");
-    let history = site.call("loopback.history", json!({})).await;
+    assert_eq!(std::fs::read_to_string(setup.work().join("ran")).unwrap(), "x\n", "it ran once");
+    let history = setup.call("loopback.history", json!({})).await;
     assert!(history["decisions"][0]["delivered_at"].is_number(), "{history:#}");
 }
 
 pub(crate) async fn a_recycled_pid_is_not_taken_for_the_child() {
-    let mut site = SimulatedServer::new().await;
-    let session = site.create("recycled", json!({})).await;
-    site.chat(&session, "sim:\nburst 5 10\nhang").await;
-    site.wait_for(&session, "its words", |page| page["total_events"] == 7).await;
-    site.server.kill_9().unwrap();
-    let (dir, (shim, child)) = (site.run_dir(&session, 0), site.pids(&session, 0));
+    let mut setup = SimulatedServer::new().await;
+    let session = setup.create("recycled", json!({})).await;
+    setup.chat(&session, "sim:\nburst 5 10\nhang").await;
+    setup.wait_for(&session, "its words", |page| page["total_events"] == 7).await;
+    setup.server.kill_9().unwrap();
+    let (dir, (shim, child)) = (setup.run_dir(&session, 0), setup.pids(&session, 0));
     for pid in [shim, child] {
         process::kill(pid);
         process::wait_until_gone(pid, DEADLINE);
@@ -107,8 +109,8 @@ pub(crate) async fn a_recycled_pid_is_not_taken_for_the_child() {
     pids.shim_pid = i32::try_from(stranger.id()).unwrap();
     pids.child_pid = pids.shim_pid;
     dir.write_pid(&pids).unwrap();
-    site.server.start_again().await.unwrap();
-    let (status, events) = site.end(&session).await;
+    setup.server.start_again().await.unwrap();
+    let (status, events) = setup.end(&session).await;
     let hurt = stranger.try_wait().unwrap();
     stranger.kill().unwrap();
     stranger.wait().unwrap();
@@ -118,13 +120,15 @@ pub(crate) async fn a_recycled_pid_is_not_taken_for_the_child() {
 
 pub(crate) async fn a_shim_killed_under_a_server_that_runs_and_under_one_that_is_away() {
     for away in [false, true] {
-        let mut site = SimulatedServer::new().await;
-        let session = site.create("shim", json!({"allowed_tools": ["Bash"]})).await;
-        site.chat(&session, &format!("sim:\nburst 30 10\n{}", until("never"))).await;
-        site.wait_for(&session, "its words", |page| page["total_events"].as_u64() > Some(32)).await;
-        let shim = site.pids(&session, 0).0;
+        let mut setup = SimulatedServer::new().await;
+        let session = setup.create("shim", json!({"allowed_tools": ["Bash"]})).await;
+        setup.chat(&session, &format!("sim:\nburst 30 10\n{}", until("never"))).await;
+        setup
+            .wait_for(&session, "its words", |page| page["total_events"].as_u64() > Some(32))
+            .await;
+        let shim = setup.pids(&session, 0).0;
         if away {
-            site.server.kill_9().unwrap();
+            setup.server.kill_9().unwrap();
         }
         process::kill(shim);
         process::wait_until_gone(shim, DEADLINE);
@@ -132,38 +136,40 @@ pub(crate) async fn a_shim_killed_under_a_server_that_runs_and_under_one_that_is
             // What a killed shim leaves in the middle of a write.
             let mut journal = std::fs::OpenOptions::new()
                 .append(true)
-                .open(site.run_dir(&session, 0).segment(SegmentNo(1)))
+                .open(setup.run_dir(&session, 0).segment(SegmentNo(1)))
                 .unwrap();
             journal.write_all(b"{\"type\":\"assistant\",\"message\":{\"con").unwrap();
-            site.server.start_again().await.unwrap();
+            setup.server.start_again().await.unwrap();
         }
-        let (status, events) = site.end(&session).await;
+        let (status, events) = setup.end(&session).await;
         assert_eq!((status.as_str(), texts(&events).len()), ("failed", 30), "{events:#?}");
         assert!(last_words(&events).contains("nobody saw how"), "{events:#?}");
         let errors = types(&events).iter().filter(|kind| **kind == "error").count();
         assert_eq!(errors, if away { 2 } else { 1 }, "half a line is told of, once: {events:#?}");
-        site.nothing_lives().await;
+        setup.nothing_lives().await;
     }
 }
 
 pub(crate) async fn a_child_killed_under_a_server_that_runs_and_under_one_that_is_away() {
     for away in [false, true] {
-        let mut site = SimulatedServer::new().await;
-        let session = site.create("child", json!({"allowed_tools": ["Bash"]})).await;
-        site.chat(&session, &format!("sim:\nburst 30 10\n{}", until("never"))).await;
-        site.wait_for(&session, "its words", |page| page["total_events"].as_u64() > Some(32)).await;
+        let mut setup = SimulatedServer::new().await;
+        let session = setup.create("child", json!({"allowed_tools": ["Bash"]})).await;
+        setup.chat(&session, &format!("sim:\nburst 30 10\n{}", until("never"))).await;
+        setup
+            .wait_for(&session, "its words", |page| page["total_events"].as_u64() > Some(32))
+            .await;
         if away {
-            site.server.kill_9().unwrap();
+            setup.server.kill_9().unwrap();
         }
-        process::kill(site.pids(&session, 0).1);
+        process::kill(setup.pids(&session, 0).1);
         if away {
-            exists(&site.run_dir(&session, 0).path().join("exit.json")).await;
-            site.server.start_again().await.unwrap();
+            exists(&setup.run_dir(&session, 0).path().join("exit.json")).await;
+            setup.server.start_again().await.unwrap();
         }
-        let (status, events) = site.end(&session).await;
+        let (status, events) = setup.end(&session).await;
         assert_eq!((status.as_str(), texts(&events).len()), ("failed", 30), "{events:#?}");
         assert!(last_words(&events).contains("signal 9"), "{events:#?}");
         assert_eq!(types(&events).iter().filter(|kind| **kind == "error").count(), 1);
-        site.nothing_lives().await;
+        setup.nothing_lives().await;
     }
 }

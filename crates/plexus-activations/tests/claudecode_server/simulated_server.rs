@@ -23,7 +23,7 @@ impl SimulatedServer {
     }
 
     pub(crate) async fn with(options: ServerOptions) -> Self {
-        let folder = tempfile::Builder::new().prefix("plexus-site-").tempdir().unwrap();
+        let folder = tempfile::Builder::new().prefix("plexus-test-").tempdir().unwrap();
         std::fs::create_dir(folder.path().join("work")).unwrap();
         Self { server: TestServer::with(options).await.unwrap(), folder }
     }
@@ -158,7 +158,7 @@ impl SimulatedServer {
         (u32::try_from(pids.shim_pid).unwrap(), u32::try_from(pids.child_pid).unwrap())
     }
 
-    /// Waits until no shim, no agent and no tool of this site lives.
+    /// Waits until no shim, no agent and no tool of this server lives.
     pub(crate) async fn nothing_lives(&self) {
         let mark = self.folder.path().display().to_string();
         let gone = || {

@@ -23,7 +23,7 @@ mod common;
 #[cfg(target_os = "linux")]
 mod given;
 #[cfg(target_os = "linux")]
-mod stage;
+mod hub_with_codex;
 #[cfg(target_os = "linux")]
 mod tree;
 #[cfg(target_os = "linux")]

@@ -129,14 +129,14 @@ impl SimulatedHub {
         }
     }
 
-    /// Creates a session that works in the folder of this world. `more` adds to the parameters of
+    /// Creates a session that works in the folder of this hub. `more` adds to the parameters of
     /// `create` or replaces them.
     pub(crate) async fn create(&self, name: &str, more: Value) -> String {
         let created = self.ok("agents.create", self.create_params(name, more)).await;
         created["id"].as_str().unwrap().to_owned()
     }
 
-    /// The parameters of `create` for a session of this world.
+    /// The parameters of `create` for a session of this hub.
     pub(crate) fn create_params(&self, name: &str, more: Value) -> Value {
         // The simulator keeps its conversations there, away from those of whoever runs the test.
         let env = json!({"CLAUDE_CONFIG_DIR": self.folder.path().join("config")});
@@ -399,7 +399,7 @@ fn build(settings: &Settings, drivers: &Drivers) -> (Arc<dyn Store>, Arc<Engine>
     (store, engine, hub)
 }
 
-/// Where a world lives. Whatever still runs in it ends with it.
+/// The directory of a hub. Processes that still run in it end when this is dropped.
 struct Folder(TempDir);
 
 impl Folder {

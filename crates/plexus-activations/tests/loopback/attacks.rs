@@ -49,16 +49,16 @@ fn forbidden(own: SessionId, other: SessionId, approval: &Value) -> Vec<(&'stati
 
 #[tokio::test]
 async fn a_child_can_ask_and_nothing_else_and_every_attempt_is_on_record() {
-    let desk = Arc::new(ChildlessHub::new().await);
+    let hub = Arc::new(ChildlessHub::new().await);
     let (child, sibling) =
-        (desk.create("child", json!({})).await, desk.create("sibling", json!({})).await);
-    let (task, asked) = desk.ask(child, "t", "Bash", bash("ls")).await;
+        (hub.create("child", json!({})).await, hub.create("sibling", json!({})).await);
+    let (task, asked) = hub.ask(child, "t", "Bash", bash("ls")).await;
     let attempts = forbidden(child, sibling, &asked["id"]);
     for (method, params) in &attempts {
-        let refused = desk.call_as(Caller::Child(child), method, params.clone()).await;
+        let refused = hub.call_as(Caller::Child(child), method, params.clone()).await;
         assert_eq!(refused.unwrap_err().kind, ErrorKind::Forbidden, "{method}");
     }
-    let listed = desk.call_as(Caller::Child(child), "plexus.methods", json!({})).await.unwrap();
+    let listed = hub.call_as(Caller::Child(child), "plexus.methods", json!({})).await.unwrap();
     let names: Vec<&str> = listed["methods"]
         .as_array()
         .unwrap()
@@ -66,7 +66,7 @@ async fn a_child_can_ask_and_nothing_else_and_every_attempt_is_on_record() {
         .map(|it| it["name"].as_str().unwrap())
         .collect();
     assert_eq!(names, ["loopback.permit", "plexus.methods", "plexus.schema", "plexus.version"]);
-    let lines = desk.audit("refused").await;
+    let lines = hub.audit("refused").await;
     assert_eq!(lines.len(), attempts.len());
     for (line, (method, _)) in lines.iter().rev().zip(&attempts) {
         let body = line.body.to_value();
@@ -77,19 +77,19 @@ async fn a_child_can_ask_and_nothing_else_and_every_attempt_is_on_record() {
         assert_eq!(body["caller"], json!({"child": child}));
     }
     // Nothing of it had an effect.
-    assert_eq!(desk.pending_for(child, "t").await["id"], asked["id"]);
-    desk.respond(Caller::Operator, &asked, false).await.unwrap();
+    assert_eq!(hub.pending_for(child, "t").await["id"], asked["id"]);
+    hub.respond(Caller::Operator, &asked, false).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "deny");
 }
 
 #[tokio::test]
 async fn a_session_that_names_others_or_guesses_ids_learns_nothing() {
-    let desk = Arc::new(ChildlessHub::new().await);
+    let hub = Arc::new(ChildlessHub::new().await);
     let grant = json!({"can_spawn": true, "may_decide": ["*"]});
-    let (me, victim) = (desk.create("me", grant.clone()).await, desk.create("victim", grant).await);
-    let of_victim = desk.create_as(Caller::Session(victim), "child", json!({})).await.unwrap();
-    let (task, asked) = desk.ask(of_victim, "t", "Bash", bash("ls")).await;
-    let (own_task, own) = desk.ask(me, "t", "Bash", bash("ls")).await;
+    let (me, victim) = (hub.create("me", grant.clone()).await, hub.create("victim", grant).await);
+    let of_victim = hub.create_as(Caller::Session(victim), "child", json!({})).await.unwrap();
+    let (task, asked) = hub.ask(of_victim, "t", "Bash", bash("ls")).await;
+    let (own_task, own) = hub.ask(me, "t", "Bash", bash("ls")).await;
     let caller = Caller::Session(me);
     let guessed = ApprovalId::generate();
     for (approval, what) in [
@@ -98,7 +98,7 @@ async fn a_session_that_names_others_or_guesses_ids_learns_nothing() {
         (json!(guessed), "a guess"),
     ] {
         for approve in [true, false] {
-            let refused = desk
+            let refused = hub
                 .call_as(
                     caller,
                     "loopback.respond",
@@ -116,7 +116,7 @@ async fn a_session_that_names_others_or_guesses_ids_learns_nothing() {
     }
     let many = json!({"approval_ids": [asked["id"], own["id"]], "approve": true});
     let outcomes =
-        desk.call_as(caller, "loopback.respond_many", many).await.unwrap()["outcomes"].clone();
+        hub.call_as(caller, "loopback.respond_many", many).await.unwrap()["outcomes"].clone();
     assert!(
         outcomes.as_array().unwrap().iter().all(|outcome| outcome["error"]["kind"] == "not_found"),
         "{outcomes}"
@@ -135,7 +135,7 @@ async fn a_session_that_names_others_or_guesses_ids_learns_nothing() {
                 json!({"decision": "allow", "pattern": "Bash", "scope": {"session": id}}),
             ),
         ] {
-            let refused = desk.call_as(caller, method, params).await.unwrap_err();
+            let refused = hub.call_as(caller, method, params).await.unwrap_err();
             assert_eq!(refused.kind, ErrorKind::NotFound, "{method} of {id}: {refused:?}");
         }
     }
@@ -144,41 +144,41 @@ async fn a_session_that_names_others_or_guesses_ids_learns_nothing() {
         [("loopback.mode_set", mode), ("loopback.configure", json!({"session_id": of_victim}))]
     {
         assert_eq!(
-            desk.call_as(caller, method, params).await.unwrap_err().kind,
+            hub.call_as(caller, method, params).await.unwrap_err().kind,
             ErrorKind::Forbidden,
             "{method}"
         );
     }
-    assert!(desk.audit("refused").await.iter().all(|line| line.session == Some(me)));
-    assert!(desk.audit("refused").await.len() > 40);
+    assert!(hub.audit("refused").await.iter().all(|line| line.session == Some(me)));
+    assert!(hub.audit("refused").await.len() > 40);
     for (task, asked) in [(task, asked), (own_task, own)] {
-        desk.respond(Caller::Operator, &asked, true).await.unwrap();
+        hub.respond(Caller::Operator, &asked, true).await.unwrap();
         assert_eq!(answer(task).await["behavior"], "allow");
     }
 }
 
 #[tokio::test]
 async fn the_same_call_with_other_input_is_denied_and_on_record() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({})).await;
-    let (task, asked) = desk.ask(session, "t", "Bash", bash("ls")).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({})).await;
+    let (task, asked) = hub.ask(session, "t", "Bash", bash("ls")).await;
     // Before the decision, and after it: an allow for one input is no allow for another.
-    let told = desk.permit(session, "t", "Bash", bash("rm -rf /")).await;
+    let told = hub.permit(session, "t", "Bash", bash("rm -rf /")).await;
     assert_eq!(told["behavior"], "deny");
-    desk.respond(Caller::Operator, &asked, true).await.unwrap();
+    hub.respond(Caller::Operator, &asked, true).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "allow");
-    let told = desk.permit(session, "t", "Bash", bash("rm -rf /")).await;
+    let told = hub.permit(session, "t", "Bash", bash("rm -rf /")).await;
     assert_eq!(told["behavior"], "deny");
     assert!(told["message"].as_str().unwrap().contains("other input"), "{told}");
-    let lines = desk.audit("refused").await;
+    let lines = hub.audit("refused").await;
     assert_eq!(lines.len(), 2);
     assert!(lines.iter().all(|line| line.session == Some(session) && line.body.to_value()["tool_use_id"] == "t"));
 }
 
 #[tokio::test]
 async fn a_malformed_request_is_refused_with_words_and_leaves_nothing_waiting() {
-    let desk = ChildlessHub::new().await;
-    let session = desk.create("s", json!({})).await;
+    let hub = ChildlessHub::new().await;
+    let session = hub.create("s", json!({})).await;
     for wrong in [
         json!({}),
         json!({"tool_name": "Bash", "input": {}}),
@@ -188,7 +188,7 @@ async fn a_malformed_request_is_refused_with_words_and_leaves_nothing_waiting() 
         json!({"tool_name": "Bash", "input": {}, "tool_use_id": ""}),
         json!([]),
     ] {
-        let refused = desk
+        let refused = hub
             .call_as(Caller::Child(session), "loopback.permit", wrong.clone())
             .await
             .unwrap_err();
@@ -197,49 +197,49 @@ async fn a_malformed_request_is_refused_with_words_and_leaves_nothing_waiting() 
     }
     for not_a_child in [Caller::Operator, Caller::Session(session)] {
         let params = json!({"tool_name": "Bash", "input": {}, "tool_use_id": "t"});
-        let refused = desk.call_as(not_a_child, "loopback.permit", params).await.unwrap_err();
+        let refused = hub.call_as(not_a_child, "loopback.permit", params).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Forbidden);
     }
-    assert_eq!(desk.ok("loopback.pending", json!({})).await["approvals"], json!([]));
+    assert_eq!(hub.ok("loopback.pending", json!({})).await["approvals"], json!([]));
 }
 
 #[tokio::test]
 async fn tokens_stand_for_one_caller_and_end() {
-    let desk = ChildlessHub::new().await;
-    let identity = Arc::clone(&desk.engine.identity);
+    let hub = ChildlessHub::new().await;
+    let identity = Arc::clone(&hub.engine.identity);
     let who = async |token: &str| identity.authenticate(&SecretToken::new(token)).await;
-    let session = desk.create("s", json!({})).await;
-    let config = desk.ok("loopback.configure", json!({"session_id": session})).await;
+    let session = hub.create("s", json!({})).await;
+    let config = hub.ok("loopback.configure", json!({"session_id": session})).await;
     let header = config["mcp_config"]["mcpServers"]["plexus"]["headers"]["Authorization"]
         .as_str()
         .unwrap()
         .to_owned();
     let child = header.strip_prefix("Bearer ").unwrap();
     assert_eq!(who(child).await.unwrap(), Caller::Child(session));
-    assert_eq!(who("plx_operator-of-the-desk-0123456789").await.unwrap(), Caller::Operator);
-    let parent = desk.ok("identity.parent", json!({"name": "ide"})).await;
+    assert_eq!(who("plx_operator-of-the-hub-0123456789").await.unwrap(), Caller::Operator);
+    let parent = hub.ok("identity.parent", json!({"name": "ide"})).await;
     assert!(matches!(who(parent["token"].as_str().unwrap()).await.unwrap(), Caller::Session(_)));
     for wrong in [
         "",
         "plx_",
-        "plx_operator-of-the-desk-012345678",
+        "plx_operator-of-the-hub-012345678",
         &child[..child.len() - 1],
         &format!("{child}0"),
         &child.to_uppercase(),
     ] {
         assert_eq!(who(wrong).await.unwrap_err().kind, ErrorKind::Unauthorized, "{wrong}");
     }
-    let noted = desk.ok("loopback.audit", json!({})).await["lines"].clone();
+    let noted = hub.ok("loopback.audit", json!({})).await["lines"].clone();
     assert_eq!(noted.as_array().unwrap().len(), 6);
     assert!(!noted.to_string().contains(&child[8..24]), "no part of a token is on record");
-    desk.ok("claudecode.delete", json!({"session_id": session})).await;
+    hub.ok("claudecode.delete", json!({"session_id": session})).await;
     assert_eq!(
         who(child).await.unwrap_err().kind,
         ErrorKind::Unauthorized,
         "a token goes with its session"
     );
     // A one-time code works once.
-    let code = desk.ok("identity.code", json!({})).await["code"].as_str().unwrap().to_owned();
+    let code = hub.ok("identity.code", json!({})).await["code"].as_str().unwrap().to_owned();
     let token = identity.exchange(&SecretToken::new(code.clone())).await.unwrap();
     assert_eq!(who(token.token.expose()).await.unwrap(), Caller::Operator);
     assert_eq!(

@@ -70,13 +70,13 @@ proptest! {
 }
 
 async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
-    let desk = Arc::new(ChildlessHub::new().await);
+    let hub = Arc::new(ChildlessHub::new().await);
     let mut tree: Vec<Granted> = Vec::new();
     for (n, (decide, allowed)) in roots.into_iter().enumerate() {
         let (may_decide, allowed_tools) = (tools(decide), tools(allowed));
         let params =
             json!({"can_spawn": true, "may_decide": may_decide, "allowed_tools": allowed_tools});
-        let id = desk.create(&format!("root{n}"), params).await;
+        let id = hub.create(&format!("root{n}"), params).await;
         tree.push(Granted { parent: None, id, may_decide, allowed_tools, can_spawn: true });
     }
     // Rules that were taken: who made them, for which tool, over which sessions.
@@ -88,7 +88,7 @@ async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
                 let (may_decide, allowed_tools) = (tools(may_decide), tools(allowed_tools));
                 let params = json!({"can_spawn": can_spawn, "may_decide": may_decide, "allowed_tools": allowed_tools});
                 let made =
-                    desk.create_as(Caller::Session(tree[by].id), &format!("c{step}"), params).await;
+                    hub.create_as(Caller::Session(tree[by].id), &format!("c{step}"), params).await;
                 let creator = &tree[by];
                 let granted = allowed_tools.is_subset(&creator.allowed_tools)
                     && may_decide.iter().all(|tool| creator.may_allow(tool))
@@ -112,8 +112,8 @@ async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
                 let (by, asker, tool) = (by % tree.len(), asker % tree.len(), TOOLS[tool]);
                 let name = format!("t{step}");
                 let task = {
-                    let (desk, id, name) = (Arc::clone(&desk), tree[asker].id, name.clone());
-                    tokio::spawn(async move { desk.permit(id, &name, tool, json!({})).await })
+                    let (hub, id, name) = (Arc::clone(&hub), tree[asker].id, name.clone());
+                    tokio::spawn(async move { hub.permit(id, &name, tool, json!({})).await })
                 };
                 let ancestors = line(&tree, asker);
                 let ruled =
@@ -123,8 +123,8 @@ async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
                     assert_eq!(answer(task).await["behavior"], "allow");
                     continue;
                 }
-                let asked = desk.pending_for(tree[asker].id, &name).await;
-                let told = desk.respond(Caller::Session(tree[by].id), &asked, approve).await;
+                let asked = hub.pending_for(tree[asker].id, &name).await;
+                let told = hub.respond(Caller::Session(tree[by].id), &asked, approve).await;
                 let above = ancestors.contains(&by);
                 let counts = above && (!approve || tree[by].may_allow(tool));
                 assert_eq!(
@@ -137,7 +137,7 @@ async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
                 if let Err(error) = told {
                     let expected = if above { ErrorKind::Forbidden } else { ErrorKind::NotFound };
                     assert_eq!(error.kind, expected);
-                    desk.respond(Caller::Operator, &asked, false).await.unwrap();
+                    hub.respond(Caller::Operator, &asked, false).await.unwrap();
                 }
                 let told = answer(task).await;
                 assert_eq!(told["behavior"] == "allow", counts && approve);
@@ -151,7 +151,7 @@ async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
                 };
                 let params = json!({"decision": "allow", "pattern": tool, "scope": over});
                 let made =
-                    desk.call_as(Caller::Session(tree[by].id), "loopback.rule_add", params).await;
+                    hub.call_as(Caller::Session(tree[by].id), "loopback.rule_add", params).await;
                 let below = whole_subtree || line(&tree, scope).contains(&by);
                 assert_eq!(made.is_ok(), below && tree[by].may_allow(tool), "{made:?}");
                 if let Ok(made) = made {
@@ -161,7 +161,7 @@ async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
                     } else {
                         // One for a single session is removed again: what it covers is told by the
                         // others.
-                        desk.call_as(
+                        hub.call_as(
                             Caller::Session(tree[by].id),
                             "loopback.rule_remove",
                             json!({"rule_id": id}),
@@ -185,17 +185,17 @@ fn spawner(more: Value) -> Value {
 
 #[tokio::test]
 async fn a_child_gets_nothing_that_its_creator_has_not() {
-    let desk = ChildlessHub::new().await;
-    let inner = desk.work().join("inner");
+    let hub = ChildlessHub::new().await;
+    let inner = hub.work().join("inner");
     std::fs::create_dir(&inner).unwrap();
-    let outside = desk.folder.path().join("outside");
+    let outside = hub.folder.path().join("outside");
     std::fs::create_dir(&outside).unwrap();
-    std::os::unix::fs::symlink(&outside, desk.work().join("link")).unwrap();
-    let parent = desk
+    std::os::unix::fs::symlink(&outside, hub.work().join("link")).unwrap();
+    let parent = hub
         .create(
             "parent",
             spawner(json!({
-                "working_dir": desk.work(), "allowed_tools": ["Read", "Bash(npm test)"], "disallowed_tools": ["WebFetch"],
+                "working_dir": hub.work(), "allowed_tools": ["Read", "Bash(npm test)"], "disallowed_tools": ["WebFetch"],
                 "env": {"LEVEL": "3"}, "supervise": "all",
                 "budget": {"cost_usd": 2.0, "turns": 10, "children": 5, "depth": 3},
             })),
@@ -204,7 +204,7 @@ async fn a_child_gets_nothing_that_its_creator_has_not() {
     let as_parent = Caller::Session(parent);
     for too_much in [
         json!({"working_dir": outside}),
-        json!({"working_dir": desk.work().join("link")}),
+        json!({"working_dir": hub.work().join("link")}),
         json!({"working_dir": "/usr"}),
         json!({"add_dirs": [outside]}),
         json!({"allowed_tools": ["Write"]}),
@@ -225,11 +225,11 @@ async fn a_child_gets_nothing_that_its_creator_has_not() {
         json!({"budget": {"depth": 3}}),
         json!({"parent": uuid::Uuid::nil()}),
     ] {
-        let refused = desk.create_as(as_parent, "child", too_much.clone()).await.unwrap_err();
+        let refused = hub.create_as(as_parent, "child", too_much.clone()).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Forbidden, "{too_much}: {refused:?}");
     }
     for (n, fine) in [
-        json!({"working_dir": inner, "add_dirs": [desk.work()]}),
+        json!({"working_dir": inner, "add_dirs": [hub.work()]}),
         json!({"allowed_tools": ["Read(/src/**)", "Grep", "Bash(npm test)"]}),
         json!({"env": {"LEVEL": "3"}}),
         json!({"may_decide": ["Bash(git status:*)", "Bash(git log)", "Read"], "can_spawn": true}),
@@ -238,7 +238,7 @@ async fn a_child_gets_nothing_that_its_creator_has_not() {
     .into_iter()
     .enumerate()
     {
-        desk.create_as(as_parent, &format!("child{n}"), fine.clone())
+        hub.create_as(as_parent, &format!("child{n}"), fine.clone())
             .await
             .unwrap_or_else(|error| panic!("{fine}: {error:?}"));
     }
@@ -246,14 +246,14 @@ async fn a_child_gets_nothing_that_its_creator_has_not() {
 
 #[tokio::test]
 async fn three_generations_decide_for_each_other_and_never_for_themselves() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let top = desk
+    let hub = Arc::new(ChildlessHub::new().await);
+    let top = hub
         .create("top", json!({"can_spawn": true, "may_decide": ["Bash(git:*)", "Bash(make:*)"]}))
         .await;
     let grant = json!({"can_spawn": true, "may_decide": ["Bash(git status:*)"]});
-    let middle = desk.create_as(Caller::Session(top), "middle", grant).await.unwrap();
-    let bottom = desk.create_as(Caller::Session(middle), "bottom", json!({})).await.unwrap();
-    let stranger = desk.create("stranger", json!({"can_spawn": true, "may_decide": ["*"]})).await;
+    let middle = hub.create_as(Caller::Session(top), "middle", grant).await.unwrap();
+    let bottom = hub.create_as(Caller::Session(middle), "bottom", json!({})).await.unwrap();
+    let stranger = hub.create("stranger", json!({"can_spawn": true, "may_decide": ["*"]})).await;
 
     // The middle one decides what it was given, and no more; the top decides more.
     for (command, decider, counts) in [
@@ -266,89 +266,89 @@ async fn three_generations_decide_for_each_other_and_never_for_themselves() {
         ("git status -s", bottom, false),
     ] {
         let (task, asked) =
-            desk.ask(bottom, &format!("{command} {decider}"), "Bash", bash(command)).await;
-        let told = desk.respond(Caller::Session(decider), &asked, true).await;
+            hub.ask(bottom, &format!("{command} {decider}"), "Bash", bash(command)).await;
+        let told = hub.respond(Caller::Session(decider), &asked, true).await;
         assert_eq!(told.is_ok(), counts, "{command}: {told:?}");
         if !counts {
-            desk.respond(Caller::Operator, &asked, false).await.unwrap();
+            hub.respond(Caller::Operator, &asked, false).await.unwrap();
         }
         assert_eq!(answer(task).await["behavior"] == "allow", counts);
     }
     // The middle one asks itself: only those above it answer.
-    let (task, asked) = desk.ask(middle, "own", "Bash", bash("git status")).await;
+    let (task, asked) = hub.ask(middle, "own", "Bash", bash("git status")).await;
     for decider in [middle, bottom, stranger] {
         assert_eq!(
-            desk.respond(Caller::Session(decider), &asked, true).await.unwrap_err().kind,
+            hub.respond(Caller::Session(decider), &asked, true).await.unwrap_err().kind,
             ErrorKind::NotFound
         );
         assert_eq!(
-            desk.respond(Caller::Session(decider), &asked, false).await.unwrap_err().kind,
+            hub.respond(Caller::Session(decider), &asked, false).await.unwrap_err().kind,
             ErrorKind::NotFound
         );
     }
-    desk.respond(Caller::Session(top), &asked, true).await.unwrap();
+    hub.respond(Caller::Session(top), &asked, true).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "allow");
     // Anybody above may say no.
-    let (task, asked) = desk.ask(bottom, "no", "Bash", bash("curl evil")).await;
-    desk.respond(Caller::Session(middle), &asked, false).await.unwrap();
+    let (task, asked) = hub.ask(bottom, "no", "Bash", bash("curl evil")).await;
+    hub.respond(Caller::Session(middle), &asked, false).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "deny");
 }
 
 #[tokio::test]
 async fn a_link_made_after_the_grant_gives_nobody_more() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let (work, secret) = (desk.work().canonicalize().unwrap(), desk.folder.path().join("secret"));
+    let hub = Arc::new(ChildlessHub::new().await);
+    let (work, secret) = (hub.work().canonicalize().unwrap(), hub.folder.path().join("secret"));
     std::fs::create_dir(&secret).unwrap();
     std::fs::write(secret.join("key"), "x").unwrap();
     std::fs::create_dir(work.join("sub")).unwrap();
     let below = |dir: &std::path::Path| format!("Read({}/**)", dir.display());
-    let top = desk.create("top", json!({"can_spawn": true, "may_decide": [below(&work)]})).await;
+    let top = hub.create("top", json!({"can_spawn": true, "may_decide": [below(&work)]})).await;
     let grant = json!({"can_spawn": true, "may_decide": [below(&work.join("sub"))]});
-    let middle = desk.create_as(Caller::Session(top), "middle", grant).await.unwrap();
-    let bottom = desk.create_as(Caller::Session(middle), "bottom", json!({})).await.unwrap();
+    let middle = hub.create_as(Caller::Session(top), "middle", grant).await.unwrap();
+    let bottom = hub.create_as(Caller::Session(middle), "bottom", json!({})).await.unwrap();
     // What was a directory when it was granted becomes a way out.
     std::fs::remove_dir(work.join("sub")).unwrap();
     std::os::unix::fs::symlink(&secret, work.join("sub")).unwrap();
     let input = json!({"file_path": work.join("sub/key")});
-    let (task, asked) = desk.ask(bottom, "t", "Read", input).await;
+    let (task, asked) = hub.ask(bottom, "t", "Read", input).await;
     for decider in [middle, top] {
         assert_eq!(
-            desk.respond(Caller::Session(decider), &asked, true).await.unwrap_err().kind,
+            hub.respond(Caller::Session(decider), &asked, true).await.unwrap_err().kind,
             ErrorKind::Forbidden
         );
     }
-    desk.respond(Caller::Operator, &asked, false).await.unwrap();
+    hub.respond(Caller::Operator, &asked, false).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "deny");
 }
 
 #[tokio::test]
 async fn a_parent_outside_owns_what_it_creates_and_nothing_else() {
-    let desk = Arc::new(ChildlessHub::new().await);
+    let hub = Arc::new(ChildlessHub::new().await);
     let identity = async |name: &str| -> SessionId {
-        let made = desk.ok("identity.parent", json!({"name": name})).await;
+        let made = hub.ok("identity.parent", json!({"name": name})).await;
         assert!(made["token"].as_str().unwrap().starts_with("plx_"));
         made["session_id"].as_str().unwrap().parse().unwrap()
     };
     let (a, b) = (identity("ide").await, identity("ci").await);
     assert_eq!(identity("ide").await, a, "the same name is the same identity");
-    let child = desk.create_as(Caller::Session(a), "child", json!({})).await.unwrap();
-    desk.create_as(Caller::Session(b), "child", json!({}))
+    let child = hub.create_as(Caller::Session(a), "child", json!({})).await.unwrap();
+    hub.create_as(Caller::Session(b), "child", json!({}))
         .await
         .expect("names are unique for each parent");
-    let (task, asked) = desk.ask(child, "t", "Bash", bash("ls")).await;
+    let (task, asked) = hub.ask(child, "t", "Bash", bash("ls")).await;
     assert_eq!(
-        desk.respond(Caller::Session(b), &asked, true).await.unwrap_err().kind,
+        hub.respond(Caller::Session(b), &asked, true).await.unwrap_err().kind,
         ErrorKind::NotFound
     );
-    desk.respond(Caller::Session(a), &asked, true).await.unwrap();
+    hub.respond(Caller::Session(a), &asked, true).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "allow");
-    assert_eq!(desk.last_decision(child).await["decided_by"], json!({"session": a}));
+    assert_eq!(hub.last_decision(child).await["decided_by"], json!({"session": a}));
     let for_all = json!({"decision": "allow", "pattern": "Bash", "scope": "all"});
     assert_eq!(
-        desk.call_as(Caller::Session(a), "loopback.rule_add", for_all).await.unwrap_err().kind,
+        hub.call_as(Caller::Session(a), "loopback.rule_add", for_all).await.unwrap_err().kind,
         ErrorKind::Forbidden
     );
-    let taken = desk.create("session", json!({})).await;
-    let refused = desk.call("identity.parent", json!({"name": "session"})).await.unwrap_err();
+    let taken = hub.create("session", json!({})).await;
+    let refused = hub.call("identity.parent", json!({"name": "session"})).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Conflict, "{taken} is no identity");
 }

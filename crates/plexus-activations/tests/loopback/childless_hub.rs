@@ -49,7 +49,7 @@ impl ChildlessHub {
         Self::over(Arc::new(MemoryStore::new()), folder, change).await
     }
 
-    /// Over a file in `folder`, where an earlier desk may have been.
+    /// Over a file in `folder`, where an earlier hub may have been.
     pub(crate) async fn in_file(folder: Arc<TempDir>) -> Self {
         let options = SqliteOptions {
             sync: Durability::Normal,
@@ -73,7 +73,7 @@ impl ChildlessHub {
             Arc::clone(&store),
             settings,
             &Drivers::default().with(FIRST_AGENT, Arc::new(ClaudeCode)),
-            &SecretToken::new("plx_operator-of-the-desk-0123456789"),
+            &SecretToken::new("plx_operator-of-the-hub-0123456789"),
         );
         let hub = Hub::new(ActivationInfo {
             namespace: "plexus",
@@ -86,7 +86,7 @@ impl ChildlessHub {
         Self { hub, store, engine, folder }
     }
 
-    /// Ends the server; another desk may start in the same folder.
+    /// Ends the server; another hub may start in the same folder.
     pub(crate) async fn down(&self) {
         self.engine.stop().await;
         self.store.close().await.unwrap();
@@ -163,9 +163,9 @@ impl ChildlessHub {
         tool: &str,
         input: Value,
     ) -> (tokio::task::JoinHandle<Value>, Value) {
-        let (desk, id, tool) = (Arc::clone(self), id.to_owned(), tool.to_owned());
+        let (hub, id, tool) = (Arc::clone(self), id.to_owned(), tool.to_owned());
         let name = id.clone();
-        let answer = tokio::spawn(async move { desk.permit(session, &id, &tool, input).await });
+        let answer = tokio::spawn(async move { hub.permit(session, &id, &tool, input).await });
         (answer, self.asked_for(session, &name).await)
     }
 

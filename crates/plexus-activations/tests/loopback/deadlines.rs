@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use crate::childless_hub::{ChildlessHub, answer, bash, pass, within};
 
 /// Waits until the approval has been passed on, or reminded of, at least this often.
-async fn at_step(desk: &ChildlessHub, id: ApprovalId, step: u32) {
-    let mut wake = desk.store.watch(Topic::Approval(id));
+async fn at_step(hub: &ChildlessHub, id: ApprovalId, step: u32) {
+    let mut wake = hub.store.watch(Topic::Approval(id));
     within("an escalation", async {
-        while desk.store.approval(id).await.unwrap().escalations < step {
+        while hub.store.approval(id).await.unwrap().escalations < step {
             wake.changed().await;
         }
     })
@@ -22,19 +22,19 @@ async fn at_step(desk: &ChildlessHub, id: ApprovalId, step: u32) {
 
 #[tokio::test]
 async fn expiry_is_a_denial_that_says_so() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({"loopback_timeout_secs": 1})).await;
-    let (task, asked) = desk.ask(session, "t", "Bash", bash("ls")).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({"loopback_timeout_secs": 1})).await;
+    let (task, asked) = hub.ask(session, "t", "Bash", bash("ls")).await;
     assert_eq!(
         answer(task).await,
         json!({"behavior": "deny", "message": "denied: nobody answered within 1 s"})
     );
-    let decided = desk.last_decision(session).await;
+    let decided = hub.last_decision(session).await;
     assert_eq!(
         (&decided["status"], &decided["decided_by"]),
         (&json!("expired"), &json!("deadline"))
     );
-    let late = desk.respond(Caller::Operator, &asked, true).await.unwrap_err();
+    let late = hub.respond(Caller::Operator, &asked, true).await.unwrap_err();
     assert_eq!(
         (late.kind(), &late.standing.unwrap()["status"]),
         (ErrorKind::Conflict, &json!("expired"))
@@ -44,33 +44,33 @@ async fn expiry_is_a_denial_that_says_so() {
 #[tokio::test]
 async fn a_deadline_keeps_counting_while_no_server_runs() {
     let folder = Arc::new(tempfile::tempdir().unwrap());
-    let desk = Arc::new(ChildlessHub::in_file(folder).await);
-    let short = desk.create("short", json!({"loopback_timeout_secs": 1})).await;
-    let long = desk.create("long", json!({"loopback_timeout_secs": 1000})).await;
-    let (one, _) = desk.ask(short, "t", "Bash", bash("ls")).await;
-    let (two, asked) = desk.ask(long, "t", "Bash", bash("ls")).await;
+    let hub = Arc::new(ChildlessHub::in_file(folder).await);
+    let short = hub.create("short", json!({"loopback_timeout_secs": 1})).await;
+    let long = hub.create("long", json!({"loopback_timeout_secs": 1000})).await;
+    let (one, _) = hub.ask(short, "t", "Bash", bash("ls")).await;
+    let (two, asked) = hub.ask(long, "t", "Bash", bash("ls")).await;
     // A server that dies takes its connections with it, and nothing else.
     one.abort();
     two.abort();
     let _both = (one.await, two.await);
-    let desk = Arc::into_inner(desk).unwrap();
-    desk.down().await;
-    let folder = Arc::clone(&desk.folder);
-    drop(desk);
+    let hub = Arc::into_inner(hub).unwrap();
+    hub.down().await;
+    let folder = Arc::clone(&hub.folder);
+    drop(hub);
     pass(Duration::from_millis(1_100)).await;
-    let desk = Arc::new(ChildlessHub::in_file(folder).await);
-    let again = desk.permit(short, "t", "Bash", bash("ls")).await;
+    let hub = Arc::new(ChildlessHub::in_file(folder).await);
+    let again = hub.permit(short, "t", "Bash", bash("ls")).await;
     assert_eq!(again, json!({"behavior": "deny", "message": "denied: nobody answered within 1 s"}));
-    let still = desk.pending_for(long, "t").await;
+    let still = hub.pending_for(long, "t").await;
     assert_eq!((&still["id"], &still["expires_at"]), (&asked["id"], &asked["expires_at"]));
     let call = plexus_core::Call::plain(Caller::Child(long));
     let rejoin = plexus_core::method::raw(&json!({"tool_use_id": "t"})).unwrap();
-    let hub = Arc::clone(&desk.hub);
+    let inner = Arc::clone(&hub.hub);
     let joined =
         tokio::spawn(
-            async move { hub.call_internal(call, "loopback.permit_rejoin", rejoin).await },
+            async move { inner.call_internal(call, "loopback.permit_rejoin", rejoin).await },
         );
-    desk.respond(Caller::Operator, &still, true).await.unwrap();
+    hub.respond(Caller::Operator, &still, true).await.unwrap();
     let plexus_core::Reply::Value(told) = within("the answer", joined).await.unwrap().unwrap()
     else {
         panic!()
@@ -83,41 +83,41 @@ async fn a_deadline_keeps_counting_while_no_server_runs() {
 
 #[tokio::test]
 async fn a_session_without_a_deadline_is_reminded_of_and_passed_on_all_the_same() {
-    let desk = Arc::new(ChildlessHub::new().await);
+    let hub = Arc::new(ChildlessHub::new().await);
     let grant = json!({"can_spawn": true, "may_decide": ["*"], "loopback_timeout_secs": 0});
-    let parent = desk.create("parent", grant).await;
+    let parent = hub.create("parent", grant).await;
     let params = json!({"loopback_timeout_secs": 0, "escalate_after_secs": 1});
-    let child = desk.create_as(Caller::Session(parent), "child", params).await.unwrap();
-    let (task, asked) = desk.ask(child, "t", "Bash", bash("ls")).await;
+    let child = hub.create_as(Caller::Session(parent), "child", params).await.unwrap();
+    let (task, asked) = hub.ask(child, "t", "Bash", bash("ls")).await;
     assert_eq!(asked.get("expires_at"), None);
     let id = asked["id"].as_str().unwrap().parse().unwrap();
-    at_step(&desk, id, 1).await;
-    let asked = desk.pending_for(child, "t").await;
+    at_step(&hub, id, 1).await;
+    let asked = hub.pending_for(child, "t").await;
     assert_eq!(asked["escalated_to"], "operator");
     // And again: a reminder.
-    at_step(&desk, id, 2).await;
-    desk.respond(Caller::Operator, &asked, true).await.unwrap();
+    at_step(&hub, id, 2).await;
+    hub.respond(Caller::Operator, &asked, true).await.unwrap();
     answer(task).await;
 }
 
 #[tokio::test]
 async fn an_unanswered_request_goes_up_to_the_grandparent_then_to_the_operator_and_the_first_answer_wins()
  {
-    let desk = Arc::new(ChildlessHub::new().await);
+    let hub = Arc::new(ChildlessHub::new().await);
     let grant = json!({"can_spawn": true, "may_decide": ["Bash"], "loopback_timeout_secs": 600});
-    let top = desk.create("top", grant.clone()).await;
-    let middle = desk.create_as(Caller::Session(top), "middle", grant).await.unwrap();
+    let top = hub.create("top", grant.clone()).await;
+    let middle = hub.create_as(Caller::Session(top), "middle", grant).await.unwrap();
     let params = json!({"loopback_timeout_secs": 600, "escalate_after_secs": 1});
-    let child = desk.create_as(Caller::Session(middle), "child", params).await.unwrap();
+    let child = hub.create_as(Caller::Session(middle), "child", params).await.unwrap();
     // A chat, so that every step leaves a notice: a slow machine may see two steps at once.
     let start = Change::StartChat(StartChat::new(child, "go"));
-    desk.store.commit(vec![start], Priority::Normal).await.unwrap();
-    let (task, asked) = desk.ask(child, "t", "Bash", bash("ls")).await;
+    hub.store.commit(vec![start], Priority::Normal).await.unwrap();
+    let (task, asked) = hub.ask(child, "t", "Bash", bash("ls")).await;
     let id = asked["id"].as_str().unwrap().parse().unwrap();
-    at_step(&desk, id, 2).await;
-    assert_eq!(desk.store.approval(id).await.unwrap().owner, Owner::Operator);
-    assert_eq!(desk.pending_for(child, "t").await["escalated_to"], "operator");
-    let events = desk.store.read_events(child, 0, 0, ReadLimit::events(100)).await.unwrap().events;
+    at_step(&hub, id, 2).await;
+    assert_eq!(hub.store.approval(id).await.unwrap().owner, Owner::Operator);
+    assert_eq!(hub.pending_for(child, "t").await["escalated_to"], "operator");
+    let events = hub.store.read_events(child, 0, 0, ReadLimit::events(100)).await.unwrap().events;
     let passed_on = events
         .iter()
         .filter_map(|event| event.body.as_str().split_once("passed on to ")?.1.split(';').next());
@@ -125,25 +125,25 @@ async fn an_unanswered_request_goes_up_to_the_grandparent_then_to_the_operator_a
         passed_on.collect::<Vec<_>>(),
         [format!("session {top}"), "the operator".to_owned()]
     );
-    // Whoever was asked before has lost exclusivity, not the right to answer.
-    desk.respond(Caller::Session(middle), &asked, true).await.unwrap();
+    // The session that was asked before may still answer.
+    hub.respond(Caller::Session(middle), &asked, true).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "allow");
-    assert_eq!(desk.last_decision(child).await["decided_by"], json!({"session": middle}));
+    assert_eq!(hub.last_decision(child).await["decided_by"], json!({"session": middle}));
 }
 
 #[tokio::test]
 async fn who_cannot_allow_a_call_is_passed_over() {
-    let desk = Arc::new(ChildlessHub::new().await);
+    let hub = Arc::new(ChildlessHub::new().await);
     let top =
-        desk.create("top", json!({"can_spawn": true, "may_decide": ["Bash", "WebSearch"]})).await;
+        hub.create("top", json!({"can_spawn": true, "may_decide": ["Bash", "WebSearch"]})).await;
     let grant = json!({"can_spawn": true, "may_decide": ["WebSearch"]});
-    let middle = desk.create_as(Caller::Session(top), "middle", grant).await.unwrap();
-    let child = desk.create_as(Caller::Session(middle), "child", json!({})).await.unwrap();
+    let middle = hub.create_as(Caller::Session(top), "middle", grant).await.unwrap();
+    let child = hub.create_as(Caller::Session(middle), "child", json!({})).await.unwrap();
     let owner = async |tool: &str, input: Value| {
-        let (task, asked) = desk.ask(child, tool, tool, input).await;
+        let (task, asked) = hub.ask(child, tool, tool, input).await;
         let id = asked["id"].as_str().unwrap().parse().unwrap();
-        let owner = desk.store.approval(id).await.unwrap().owner;
-        desk.respond(Caller::Operator, &asked, false).await.unwrap();
+        let owner = hub.store.approval(id).await.unwrap().owner;
+        hub.respond(Caller::Operator, &asked, false).await.unwrap();
         answer(task).await;
         owner
     };
@@ -154,11 +154,11 @@ async fn who_cannot_allow_a_call_is_passed_over() {
 
 #[tokio::test]
 async fn deleting_a_session_takes_its_requests_along() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session: SessionId = desk.create("s", json!({})).await;
-    let (task, _) = desk.ask(session, "t", "Bash", bash("ls")).await;
-    desk.ok("claudecode.delete", json!({"session_id": session})).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session: SessionId = hub.create("s", json!({})).await;
+    let (task, _) = hub.ask(session, "t", "Bash", bash("ls")).await;
+    hub.ok("claudecode.delete", json!({"session_id": session})).await;
     assert_eq!(answer(task).await["behavior"], "deny");
-    let left = desk.store.approvals(Default::default(), PageRequest::first(10)).await.unwrap();
+    let left = hub.store.approvals(Default::default(), PageRequest::first(10)).await.unwrap();
     assert!(left.items.is_empty());
 }

@@ -10,28 +10,28 @@ use crate::childless_hub::{ChildlessHub, answer, bash, within};
 
 #[tokio::test]
 async fn rule_test_tells_a_session_no_pattern_that_rules_would_hide() {
-    let desk = Arc::new(ChildlessHub::new().await);
+    let hub = Arc::new(ChildlessHub::new().await);
     for (decision, pattern) in [
         ("deny", "Bash(hidden-deny:*)"),
         ("ask", "Bash(hidden-ask:*)"),
         ("allow", "Bash(hidden-allow x)"),
     ] {
-        desk.ok("loopback.rule_add", json!({"decision": decision, "pattern": pattern})).await;
+        hub.ok("loopback.rule_add", json!({"decision": decision, "pattern": pattern})).await;
     }
-    desk.engine
+    hub.engine
         .load_rules(
             std::path::Path::new("loopback.toml"),
             "[[rule]]\ndecision = \"deny\"\npattern = \"Bash(hidden-file:*)\"\n",
         )
         .unwrap();
-    let parent = desk.create("parent", json!({"can_spawn": true, "may_decide": ["*"]})).await;
+    let parent = hub.create("parent", json!({"can_spawn": true, "may_decide": ["*"]})).await;
     let as_parent = Caller::Session(parent);
-    let child = desk.create_as(as_parent, "child", json!({})).await.unwrap();
+    let child = hub.create_as(as_parent, "child", json!({})).await.unwrap();
     let own = json!({"decision": "deny", "pattern": "Bash(shown-deny:*)"});
-    desk.call_as(as_parent, "loopback.rule_add", own).await.unwrap();
+    hub.call_as(as_parent, "loopback.rule_add", own).await.unwrap();
     let test = async |caller, command: &str| {
         let params = json!({"session_id": child, "tool_name": "Bash", "input": bash(command)});
-        desk.call_as(caller, "loopback.rule_test", params).await.unwrap()
+        hub.call_as(caller, "loopback.rule_test", params).await.unwrap()
     };
     for (command, expected) in [
         ("hidden-deny x", "deny"),
@@ -51,24 +51,24 @@ async fn rule_test_tells_a_session_no_pattern_that_rules_would_hide() {
     assert!(shown["why"].as_str().unwrap().contains("shown-deny"), "{shown}");
     // The decision itself says no more.
     let told = answer(tokio::spawn({
-        let desk = Arc::clone(&desk);
-        async move { desk.permit(child, "t", "Bash", bash("hidden-deny x")).await }
+        let hub = Arc::clone(&hub);
+        async move { hub.permit(child, "t", "Bash", bash("hidden-deny x")).await }
     }))
     .await;
     assert_eq!(told, json!({"behavior": "deny", "message": "denied by a rule"}));
 }
 
 /// A session with a chat, and an event of it. There is no agent, so the chat has failed.
-async fn with_event(desk: &ChildlessHub, caller: Caller, name: &str) -> (SessionId, Value) {
-    let session = desk.create_as(caller, name, json!({})).await.unwrap();
+async fn with_event(hub: &ChildlessHub, caller: Caller, name: &str) -> (SessionId, Value) {
+    let session = hub.create_as(caller, name, json!({})).await.unwrap();
     let prompt = json!({"session_id": session, "prompt": "hi"});
-    desk.ok("claudecode.chat_async", prompt).await;
-    let mut wake = desk.store.watch(Topic::Session(session));
+    hub.ok("claudecode.chat_async", prompt).await;
+    let mut wake = hub.store.watch(Topic::Session(session));
     let ended = async {
         loop {
             wake.seen();
             let params = json!({"session_id": session, "from_seq": 0});
-            let page = desk.ok("claudecode.poll", params).await;
+            let page = hub.ok("claudecode.poll", params).await;
             if page["status"] == "failed" {
                 return page["events"][1].clone();
             }
@@ -80,11 +80,11 @@ async fn with_event(desk: &ChildlessHub, caller: Caller, name: &str) -> (Session
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_node_is_as_unknown_as_one_that_does_not_exist() {
-    let desk = ChildlessHub::new().await;
-    let parent = desk.create("parent", json!({"can_spawn": true})).await;
+    let hub = ChildlessHub::new().await;
+    let parent = hub.create("parent", json!({"can_spawn": true})).await;
     let as_parent = Caller::Session(parent);
-    let (own, _) = with_event(&desk, as_parent, "own").await;
-    let (foreign, event) = with_event(&desk, Caller::Operator, "foreign").await;
+    let (own, _) = with_event(&hub, as_parent, "own").await;
+    let (foreign, event) = with_event(&hub, Caller::Operator, "foreign").await;
     let foreign_node = event["node_id"].as_str().unwrap().to_owned();
     let handle = event["handle"].to_string();
     let unknown = "01a1de6b-3b61-7165-a8ba-abb6087cecc4";
@@ -96,7 +96,7 @@ async fn a_foreign_node_is_as_unknown_as_one_that_does_not_exist() {
         ("claudecode.fork", "at", json!({"session_id": own, "new_name": "f"})),
     ];
     let refused = async |method: &str, params: Value| -> CallError {
-        desk.call_as(as_parent, method, params).await.unwrap_err()
+        hub.call_as(as_parent, method, params).await.unwrap_err()
     };
     let same = |foreign_error: CallError, unknown_error: CallError, what: &str| {
         let masked = |text: &str| text.replace(&foreign_node, "NODE").replace(unknown, "NODE");

@@ -16,14 +16,11 @@ fn keys(value: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn what_waits_has_every_field_of_the_table() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    assert_eq!(
-        desk.ok("loopback.pending", json!({})).await,
-        json!({"type": "ok", "approvals": []})
-    );
-    let session = desk.create("asker", json!({"loopback_timeout_secs": 100})).await;
-    let (task, asked) = desk.ask(session, "toolu_1", "Bash", bash("git status")).await;
+async fn a_pending_approval_has_every_documented_field() {
+    let hub = Arc::new(ChildlessHub::new().await);
+    assert_eq!(hub.ok("loopback.pending", json!({})).await, json!({"type": "ok", "approvals": []}));
+    let session = hub.create("asker", json!({"loopback_timeout_secs": 100})).await;
+    let (task, asked) = hub.ask(session, "toolu_1", "Bash", bash("git status")).await;
     let expected = [
         "created_at",
         "expires_at",
@@ -61,11 +58,11 @@ async fn what_waits_has_every_field_of_the_table() {
         .collect();
     assert_eq!(patterns, ["Bash(git status)", "Bash(git status:*)", "Bash"]);
 
-    let polled = desk.ok("loopback.wait_for_approval", json!({"wait_ms": 0})).await;
+    let polled = hub.ok("loopback.wait_for_approval", json!({"wait_ms": 0})).await;
     assert_eq!(polled["approvals"][0], asked);
-    desk.respond(Caller::Operator, &asked, true).await.unwrap();
+    hub.respond(Caller::Operator, &asked, true).await.unwrap();
     answer(task).await;
-    let decided = desk.last_decision(session).await;
+    let decided = hub.last_decision(session).await;
     let expected = [
         "approval_id",
         "created_at",
@@ -85,39 +82,39 @@ async fn what_waits_has_every_field_of_the_table() {
         (&decided["status"], &decided["decided_by"]),
         (&json!("allowed"), &json!("operator"))
     );
-    assert_eq!(desk.ok("loopback.pending", json!({})).await["approvals"], json!([]));
+    assert_eq!(hub.ok("loopback.pending", json!({})).await["approvals"], json!([]));
 }
 
 #[tokio::test]
 async fn waiting_for_an_approval_ends_with_one_or_with_the_time() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({})).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({})).await;
     assert_eq!(
-        desk.ok("loopback.wait_for_approval", json!({"wait_ms": 5})).await,
+        hub.ok("loopback.wait_for_approval", json!({"wait_ms": 5})).await,
         json!({"type": "timeout"})
     );
     for params in [json!({"wait_ms": 60_000}), json!({"wait_ms": 60_000, "session_id": session})] {
         let waiting = {
-            let (desk, params) = (Arc::clone(&desk), params.clone());
-            tokio::spawn(async move { desk.ok("loopback.wait_for_approval", params).await })
+            let (hub, params) = (Arc::clone(&hub), params.clone());
+            tokio::spawn(async move { hub.ok("loopback.wait_for_approval", params).await })
         };
-        let (task, asked) = desk.ask(session, &format!("t{params}"), "Bash", bash("ls")).await;
+        let (task, asked) = hub.ask(session, &format!("t{params}"), "Bash", bash("ls")).await;
         assert_eq!(within("the waiter", waiting).await.unwrap()["approvals"][0]["id"], asked["id"]);
-        desk.respond(Caller::Operator, &asked, true).await.unwrap();
+        hub.respond(Caller::Operator, &asked, true).await.unwrap();
         answer(task).await;
     }
     let too_long =
-        desk.call("loopback.wait_for_approval", json!({"wait_ms": 60_001})).await.unwrap_err();
+        hub.call("loopback.wait_for_approval", json!({"wait_ms": 60_001})).await.unwrap_err();
     assert_eq!(too_long.kind, ErrorKind::Invalid);
 }
 
 #[tokio::test]
 async fn pages_of_pending_and_decided_approvals_are_complete() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({})).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({})).await;
     let mut tasks = Vec::new();
     for n in 0..7 {
-        tasks.push(desk.ask(session, &format!("t{n}"), "Bash", bash("ls")).await);
+        tasks.push(hub.ask(session, &format!("t{n}"), "Bash", bash("ls")).await);
     }
     let read = async |method: &str, list: &str, id: &str| {
         let (mut all, mut cursor) = (Vec::new(), Value::Null);
@@ -127,7 +124,7 @@ async fn pages_of_pending_and_decided_approvals_are_complete() {
             } else {
                 json!({"limit": 3, "cursor": cursor})
             };
-            let page = desk.ok(method, params).await;
+            let page = hub.ok(method, params).await;
             all.extend(page[list].as_array().unwrap().iter().map(|it| it[id].clone()));
             match page.get("cursor") {
                 Some(next) => cursor = next.clone(),
@@ -138,7 +135,7 @@ async fn pages_of_pending_and_decided_approvals_are_complete() {
     let mut asked: Vec<Value> = tasks.iter().map(|(_, asked)| asked["id"].clone()).collect();
     assert_eq!(read("loopback.pending", "approvals", "id").await, asked);
     let many = json!({"approval_ids": asked, "approve": true});
-    desk.ok("loopback.respond_many", many).await;
+    hub.ok("loopback.respond_many", many).await;
     for (task, _) in tasks {
         answer(task).await;
     }
@@ -148,21 +145,21 @@ async fn pages_of_pending_and_decided_approvals_are_complete() {
 
 #[tokio::test]
 async fn a_session_sees_what_waits_below_it_and_nothing_else() {
-    let desk = Arc::new(ChildlessHub::new().await);
+    let hub = Arc::new(ChildlessHub::new().await);
     let grant = json!({"can_spawn": true, "may_decide": ["*"]});
-    let (a, b) = (desk.create("a", grant.clone()).await, desk.create("b", grant).await);
-    let below_a = desk.create_as(Caller::Session(a), "x", json!({})).await.unwrap();
-    let below_b = desk.create_as(Caller::Session(b), "x", json!({})).await.unwrap();
-    let (one, first) = desk.ask(below_a, "t", "Bash", bash("ls")).await;
-    let (two, _) = desk.ask(below_b, "t", "Bash", bash("ls")).await;
-    let (own, _) = desk.ask(a, "t", "Bash", bash("ls")).await;
+    let (a, b) = (hub.create("a", grant.clone()).await, hub.create("b", grant).await);
+    let below_a = hub.create_as(Caller::Session(a), "x", json!({})).await.unwrap();
+    let below_b = hub.create_as(Caller::Session(b), "x", json!({})).await.unwrap();
+    let (one, first) = hub.ask(below_a, "t", "Bash", bash("ls")).await;
+    let (two, _) = hub.ask(below_b, "t", "Bash", bash("ls")).await;
+    let (own, _) = hub.ask(a, "t", "Bash", bash("ls")).await;
     for method in ["loopback.pending", "loopback.wait_for_approval"] {
-        let seen = desk.call_as(Caller::Session(a), method, json!({})).await.unwrap();
+        let seen = hub.call_as(Caller::Session(a), method, json!({})).await.unwrap();
         let ids: Vec<&Value> =
             seen["approvals"].as_array().unwrap().iter().map(|it| &it["id"]).collect();
         assert_eq!(ids, [&first["id"]], "{method}");
         for hidden in [b, below_b, a] {
-            let refused = desk
+            let refused = hub
                 .call_as(Caller::Session(a), method, json!({"session_id": hidden}))
                 .await
                 .unwrap_err();
@@ -170,23 +167,23 @@ async fn a_session_sees_what_waits_below_it_and_nothing_else() {
         }
     }
     let all: Vec<Value> =
-        desk.ok("loopback.pending", json!({})).await["approvals"].as_array().unwrap().clone();
+        hub.ok("loopback.pending", json!({})).await["approvals"].as_array().unwrap().clone();
     let ids: Vec<&Value> = all.iter().map(|it| &it["id"]).collect();
-    desk.ok("loopback.respond_many", json!({"approval_ids": ids, "approve": true})).await;
+    hub.ok("loopback.respond_many", json!({"approval_ids": ids, "approve": true})).await;
     for task in [one, two, own] {
         answer(task).await;
     }
-    let seen = desk.call_as(Caller::Session(a), "loopback.history", json!({})).await.unwrap();
+    let seen = hub.call_as(Caller::Session(a), "loopback.history", json!({})).await.unwrap();
     let decided: Vec<&Value> =
         seen["decisions"].as_array().unwrap().iter().map(|it| &it["approval_id"]).collect();
     assert_eq!(decided, [&first["id"]]);
 }
 
 /// Listens to what waits, as somebody.
-async fn listen(desk: &ChildlessHub, caller: Caller) -> ReplyStream {
+async fn listen(hub: &ChildlessHub, caller: Caller) -> ReplyStream {
     let call = Call { can_stream: true, ..Call::plain(caller) };
     let params = plexus_core::method::raw(&json!({})).unwrap();
-    match desk.hub.call_internal(call, "loopback.pending_changes", params).await.unwrap() {
+    match hub.hub.call_internal(call, "loopback.pending_changes", params).await.unwrap() {
         Reply::Stream(stream) => stream,
         Reply::Value(answer) => panic!("no stream: {answer:?}"),
     }
@@ -194,15 +191,15 @@ async fn listen(desk: &ChildlessHub, caller: Caller) -> ReplyStream {
 
 #[tokio::test]
 async fn a_listener_hears_of_its_own_requests_and_a_stranger_of_none() {
-    let desk = Arc::new(ChildlessHub::new().await);
+    let hub = Arc::new(ChildlessHub::new().await);
     let (parent, stranger) =
-        (desk.create("parent", json!({})).await, desk.create("stranger", json!({})).await);
-    let child = desk.create("child", json!({"parent": parent})).await;
-    let mut operator_hears = listen(&desk, Caller::Operator).await;
-    let mut parent_hears = listen(&desk, Caller::Session(parent)).await;
-    let mut child_hears = listen(&desk, Caller::Session(child)).await;
-    let mut stranger_hears = listen(&desk, Caller::Session(stranger)).await;
-    let (task, asked) = desk.ask(child, "toolu_1", "Bash", bash("ls")).await;
+        (hub.create("parent", json!({})).await, hub.create("stranger", json!({})).await);
+    let child = hub.create("child", json!({"parent": parent})).await;
+    let mut operator_hears = listen(&hub, Caller::Operator).await;
+    let mut parent_hears = listen(&hub, Caller::Session(parent)).await;
+    let mut child_hears = listen(&hub, Caller::Session(child)).await;
+    let mut stranger_hears = listen(&hub, Caller::Session(stranger)).await;
+    let (task, asked) = hub.ask(child, "toolu_1", "Bash", bash("ls")).await;
     for (who, stream) in [("the operator", &mut operator_hears), ("the parent", &mut parent_hears)]
     {
         let told =
@@ -214,7 +211,7 @@ async fn a_listener_hears_of_its_own_requests_and_a_stranger_of_none() {
     for (who, stream) in [("the child", &mut child_hears), ("a stranger", &mut stranger_hears)] {
         assert!(futures::FutureExt::now_or_never(stream.next()).is_none(), "{who} was told");
     }
-    desk.respond(Caller::Session(parent), &asked, false).await.unwrap();
+    hub.respond(Caller::Session(parent), &asked, false).await.unwrap();
     answer(task).await;
     for (who, stream) in [("the operator", &mut operator_hears), ("the parent", &mut parent_hears)]
     {

@@ -64,7 +64,7 @@ impl Walls for Able {
     }
 }
 
-async fn desk() -> (Arc<ChildlessHub>, Arc<Tried>) {
+async fn hub() -> (Arc<ChildlessHub>, Arc<Tried>) {
     let tried = Arc::new(Tried::default());
     let walls: Arc<dyn Walls> = Arc::new(Able(Arc::clone(&tried)));
     let wall = WallSettings { walls: Some(walls), default: Confine::Workspace };
@@ -73,17 +73,17 @@ async fn desk() -> (Arc<ChildlessHub>, Arc<Tried>) {
 
 #[tokio::test]
 async fn a_caller_that_may_allow_a_command_may_try_it() {
-    let (desk, tried) = desk().await;
+    let (hub, tried) = hub().await;
     let env = json!({"KEPT": "k", "ANTHROPIC_API_KEY": "secret"});
     let top = json!({"can_spawn": true, "may_decide": ["Bash(make:*)"], "env": env});
-    let top = Caller::Session(desk.create("top", top).await);
+    let top = Caller::Session(hub.create("top", top).await);
     let more = json!({"confine": "strict", "env": env});
-    let below = desk.create_as(top, "below", more).await.unwrap();
-    let (_asks, asked) = desk.ask(below, "t1", "Bash", json!({"command": "make all"})).await;
+    let below = hub.create_as(top, "below", more).await.unwrap();
+    let (_asks, asked) = hub.ask(below, "t1", "Bash", json!({"command": "make all"})).await;
     assert_eq!(asked["preview"], true);
     let params = json!({"approval_id": asked["id"]});
     for caller in [Caller::Operator, top] {
-        let told = desk.call_as(caller, "loopback.preview", params.clone()).await.unwrap();
+        let told = hub.call_as(caller, "loopback.preview", params.clone()).await.unwrap();
         assert_eq!((&told["stdout"], &told["end"]["how"]), (&json!("make all"), &json!("exited")));
     }
     let trial = tried.trials.lock().unwrap()[0].clone();
@@ -94,20 +94,20 @@ async fn a_caller_that_may_allow_a_command_may_try_it() {
 
     // It decides nothing: the question is still open, and is then answered once.
     let decided = json!({"approval_id": asked["id"], "approve": false});
-    desk.ok("loopback.respond", decided).await;
-    let late = desk.call("loopback.preview", params).await.unwrap_err();
+    hub.ok("loopback.respond", decided).await;
+    let late = hub.call("loopback.preview", params).await.unwrap_err();
     assert_eq!(late.kind, ErrorKind::Conflict, "{late:?}");
     assert_eq!(tried.count(), 2);
 }
 
 #[tokio::test]
 async fn nothing_is_tried_for_others_and_nothing_else_is() {
-    let (desk, tried) = desk().await;
+    let (hub, tried) = hub().await;
     let top = json!({"can_spawn": true, "may_decide": ["Bash(make:*)"]});
-    let top = Caller::Session(desk.create("top", top).await);
-    let below = desk.create_as(top, "below", json!({})).await.unwrap();
-    let stranger = Caller::Session(desk.create("stranger", json!({"can_spawn": true})).await);
-    let open = desk.create("open", json!({"confine": "none"})).await;
+    let top = Caller::Session(hub.create("top", top).await);
+    let below = hub.create_as(top, "below", json!({})).await.unwrap();
+    let stranger = Caller::Session(hub.create("stranger", json!({"can_spawn": true})).await);
+    let open = hub.create("open", json!({"confine": "none"})).await;
     let rm = json!({"command": "rm -r x"});
     let write = json!({"file_path": "a", "content": ""});
     for (caller, session, tool, input, kind, says) in [
@@ -115,49 +115,49 @@ async fn nothing_is_tried_for_others_and_nothing_else_is() {
         (Caller::Session(below), below, "Bash", &rm, ErrorKind::NotFound, "find the approval"),
         (Caller::Child(below), below, "Bash", &rm, ErrorKind::Forbidden, "not for you"),
         (stranger, below, "Bash", &rm, ErrorKind::NotFound, "find the approval"),
-        (Caller::Operator, below, "Write", &write, ErrorKind::Invalid, "no shell command"),
+        (Caller::Operator, below, "Write", &write, ErrorKind::Invalid, "not a shell command"),
         (Caller::Operator, open, "Bash", &rm, ErrorKind::Invalid, "its session has no wall"),
     ] {
         let id = format!("{says} {caller:?}");
-        let (_asks, asked) = desk.ask(session, &id, tool, input.clone()).await;
+        let (_asks, asked) = hub.ask(session, &id, tool, input.clone()).await;
         let params = json!({"approval_id": asked["id"]});
-        let refused = desk.call_as(caller, "loopback.preview", params).await.unwrap_err();
+        let refused = hub.call_as(caller, "loopback.preview", params).await.unwrap_err();
         assert_eq!(refused.kind, kind, "{refused:?}");
         assert!(refused.message.contains(says), "{refused:?}");
     }
     assert_eq!(tried.count(), 0);
-    let (_asks, asked) = desk.ask(below, "t", "Bash", json!({"command": "impossible"})).await;
+    let (_asks, asked) = hub.ask(below, "t", "Bash", json!({"command": "impossible"})).await;
     let params = json!({"approval_id": asked["id"]});
-    let refused = desk.call("loopback.preview", params).await.unwrap_err();
+    let refused = hub.call("loopback.preview", params).await.unwrap_err();
     assert!(refused.message.contains("no overlay here; next: another TMPDIR"), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_so_many_are_tried_at_a_time_and_the_operator_has_a_place() {
-    let (desk, tried) = desk().await;
+    let (hub, tried) = hub().await;
     let top = json!({"can_spawn": true, "may_decide": ["*"]});
-    let top = Caller::Session(desk.create("top", top).await);
-    let below = desk.create_as(top, "below", json!({})).await.unwrap();
-    let (_asks, asked) = desk.ask(below, "t1", "Bash", json!({"command": "make"})).await;
+    let top = Caller::Session(hub.create("top", top).await);
+    let below = hub.create_as(top, "below", json!({})).await.unwrap();
+    let (_asks, asked) = hub.ask(below, "t1", "Bash", json!({"command": "make"})).await;
     let params: Value = json!({"approval_id": asked["id"]});
     tried.hold(true);
     let mut running = Vec::new();
     for caller in [top, top, top, Caller::Operator] {
-        let (desk, params) = (Arc::clone(&desk), params.clone());
+        let (hub, params) = (Arc::clone(&hub), params.clone());
         let before = tried.count();
         running.push(tokio::spawn(async move {
-            desk.call_as(caller, "loopback.preview", params).await.map(drop)
+            hub.call_as(caller, "loopback.preview", params).await.map(drop)
         }));
         let begun = || std::future::ready((tried.count() > before).then_some(()));
         testkit::eventually_async("a dry run", DEADLINE, begun).await;
     }
     for caller in [top, Caller::Operator] {
-        let refused = desk.call_as(caller, "loopback.preview", params.clone()).await.unwrap_err();
+        let refused = hub.call_as(caller, "loopback.preview", params.clone()).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Busy, "{refused:?}");
         assert!(refused.retry_after_ms.is_some());
     }
     // Nothing waits for them: the question is answered meanwhile.
-    desk.ok("loopback.respond", json!({"approval_id": asked["id"], "approve": true})).await;
+    hub.ok("loopback.respond", json!({"approval_id": asked["id"], "approve": true})).await;
     tried.hold(false);
     for ended in running {
         ended.await.unwrap().unwrap();

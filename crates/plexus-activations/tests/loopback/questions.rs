@@ -31,33 +31,33 @@ fn shown() -> Value {
 
 #[tokio::test]
 async fn a_question_is_shown_with_its_options_and_its_answers_reach_the_agent() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({})).await;
-    let (task, pending) = desk.ask(session, "t1", "AskUserQuestion", asked()).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({})).await;
+    let (task, pending) = hub.ask(session, "t1", "AskUserQuestion", asked()).await;
     assert_eq!(pending["question"], shown());
     assert_eq!(pending["target"], json!({"kind": "question"}));
     assert_eq!(pending["suggested_rules"], json!([]));
     let answers = json!({"Which?": ["SQLite"], "Extras?": ["a", "b"]});
     let yes = json!({"approval_id": pending["id"], "approve": true, "answers": answers});
-    desk.ok("loopback.respond", yes.clone()).await;
+    hub.ok("loopback.respond", yes.clone()).await;
     let mut carried = asked();
     carried["answers"] = json!({"Which?": "SQLite", "Extras?": "a, b"});
     assert_eq!(answer(task).await, json!({"behavior": "allow", "updatedInput": carried}));
-    let decided = desk.last_decision(session).await;
+    let decided = hub.last_decision(session).await;
     assert_eq!((&decided["question"], &decided["answers"]), (&shown(), &answers));
     // The same answer again is fine, another one is not.
-    desk.ok("loopback.respond", yes).await;
+    hub.ok("loopback.respond", yes).await;
     let other = json!({"Which?": ["PostgreSQL"], "Extras?": ["a"]});
     let other = json!({"approval_id": pending["id"], "approve": true, "answers": other});
-    assert_eq!(desk.call("loopback.respond", other).await.unwrap_err().kind, ErrorKind::Conflict);
+    assert_eq!(hub.call("loopback.respond", other).await.unwrap_err().kind, ErrorKind::Conflict);
 }
 
 #[tokio::test]
 async fn answers_that_do_not_fit_are_refused_and_the_question_still_waits() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({})).await;
-    let (task, pending) = desk.ask(session, "t1", "AskUserQuestion", asked()).await;
-    let (bash_task, bash) = desk.ask(session, "t2", "Bash", json!({"command": "ls"})).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({})).await;
+    let (task, pending) = hub.ask(session, "t1", "AskUserQuestion", asked()).await;
+    let (bash_task, bash) = hub.ask(session, "t2", "Bash", json!({"command": "ls"})).await;
     let id = &pending["id"];
     for (params, field, words) in [
         (json!({"approval_id": id, "approve": true}), "answers", "this is a question"),
@@ -94,60 +94,60 @@ async fn answers_that_do_not_fit_are_refused_and_the_question_still_waits() {
         (
             json!({"approval_id": bash["id"], "approve": true, "answers": {"Which?": ["a"]}}),
             "answers",
-            "this request is no question",
+            "this request is not a question",
         ),
     ] {
-        let refused = desk.call("loopback.respond", params.clone()).await.unwrap_err();
+        let refused = hub.call("loopback.respond", params.clone()).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Invalid, "{params}");
         assert_eq!(refused.field.as_deref(), Some(field), "{params}");
         assert!(refused.message.contains(words), "{params}: {}", refused.message);
     }
     // One decision for several cannot answer a question, but it can deny one.
     let many = json!({"approval_ids": [id, bash["id"]], "approve": true});
-    let told = desk.ok("loopback.respond_many", many).await;
+    let told = hub.ok("loopback.respond_many", many).await;
     assert_eq!(
         (&told["outcomes"][0]["ok"], &told["outcomes"][1]["ok"]),
         (&json!(false), &json!(true))
     );
     assert_eq!(answer(bash_task).await["behavior"], "allow");
     // A client that knows nothing of questions can always deny one.
-    desk.respond(Caller::Operator, &pending, false).await.unwrap();
+    hub.respond(Caller::Operator, &pending, false).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "deny");
 }
 
 #[tokio::test]
 async fn neither_rules_nor_modes_answer_a_question() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({})).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({})).await;
     for (decision, pattern) in [("allow", "AskUserQuestion"), ("deny", "ExitPlanMode")] {
-        desk.ok("loopback.rule_add", json!({"decision": decision, "pattern": pattern})).await;
+        hub.ok("loopback.rule_add", json!({"decision": decision, "pattern": pattern})).await;
     }
     let all = json!({"session_id": session, "mode": "allow_all", "expires_in_secs": 3600});
-    desk.ok("loopback.mode_set", all).await;
+    hub.ok("loopback.mode_set", all).await;
     for (id, tool, input) in
         [("t1", "AskUserQuestion", asked()), ("t2", "ExitPlanMode", json!({"plan": "# Do it"}))]
     {
-        let (task, pending) = desk.ask(session, id, tool, input.clone()).await;
+        let (task, pending) = hub.ask(session, id, tool, input.clone()).await;
         assert_eq!(pending["status"], "pending", "{tool}");
         let test = json!({"tool_name": tool, "input": input, "session_id": session});
-        assert_eq!(desk.ok("loopback.rule_test", test).await["decision"], "ask", "{tool}");
-        desk.respond(Caller::Operator, &pending, false).await.unwrap();
+        assert_eq!(hub.ok("loopback.rule_test", test).await["decision"], "ask", "{tool}");
+        hub.respond(Caller::Operator, &pending, false).await.unwrap();
         assert_eq!(answer(task).await["behavior"], "deny");
     }
 }
 
 #[tokio::test]
 async fn a_plan_is_sent_back_with_a_comment_and_then_approved() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({})).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({})).await;
     let plan = json!({"plan": "# Do it\n1. now", "planFilePath": "/p.md"});
-    let (task, pending) = desk.ask(session, "t1", "ExitPlanMode", plan.clone()).await;
+    let (task, pending) = hub.ask(session, "t1", "ExitPlanMode", plan.clone()).await;
     let shown = json!({"kind": "plan", "plan": "# Do it\n1. now", "path": "/p.md"});
     assert_eq!(pending["question"], shown);
     let back = json!({"approval_id": pending["id"], "approve": false, "message": "add tests"});
-    desk.ok("loopback.respond", back).await;
+    hub.ok("loopback.respond", back).await;
     assert_eq!(answer(task).await, json!({"behavior": "deny", "message": "add tests"}));
-    let (task, pending) = desk.ask(session, "t2", "ExitPlanMode", plan.clone()).await;
-    desk.respond(Caller::Operator, &pending, true).await.unwrap();
+    let (task, pending) = hub.ask(session, "t2", "ExitPlanMode", plan.clone()).await;
+    hub.respond(Caller::Operator, &pending, true).await.unwrap();
     assert_eq!(answer(task).await, json!({"behavior": "allow", "updatedInput": plan}));
 }

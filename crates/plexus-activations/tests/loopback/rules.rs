@@ -12,9 +12,9 @@ use crate::childless_hub::{ChildlessHub, answer, bash, pass};
 
 /// What happens to a Bash command of a session: `allow`, `deny`, or `ask` when it waits (it is then
 /// denied, so that the next may come).
-async fn outcome(desk: &Arc<ChildlessHub>, session: SessionId, command: &str) -> String {
+async fn outcome(hub: &Arc<ChildlessHub>, session: SessionId, command: &str) -> String {
     let id = format!("{command} {}", uuid::Uuid::now_v7());
-    let tested = desk
+    let tested = hub
         .ok(
             "loopback.rule_test",
             json!({"tool_name": "Bash", "input": bash(command), "session_id": session}),
@@ -24,12 +24,12 @@ async fn outcome(desk: &Arc<ChildlessHub>, session: SessionId, command: &str) ->
         .unwrap()
         .to_owned();
     let live = if tested == "ask" {
-        let (task, asked) = desk.ask(session, &id, "Bash", bash(command)).await;
-        desk.respond(Caller::Operator, &asked, false).await.unwrap();
+        let (task, asked) = hub.ask(session, &id, "Bash", bash(command)).await;
+        hub.respond(Caller::Operator, &asked, false).await.unwrap();
         answer(task).await;
         "ask".to_owned()
     } else {
-        desk.permit(session, &id, "Bash", bash(command)).await["behavior"]
+        hub.permit(session, &id, "Bash", bash(command)).await["behavior"]
             .as_str()
             .unwrap()
             .to_owned()
@@ -38,87 +38,87 @@ async fn outcome(desk: &Arc<ChildlessHub>, session: SessionId, command: &str) ->
     live
 }
 
-async fn add(desk: &ChildlessHub, params: Value) -> Value {
-    desk.ok("loopback.rule_add", params).await["rule_id"].clone()
+async fn add(hub: &ChildlessHub, params: Value) -> Value {
+    hub.ok("loopback.rule_add", params).await["rule_id"].clone()
 }
 
 #[tokio::test]
 async fn a_rule_answers_before_anybody_is_asked_and_says_which() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({})).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({})).await;
     let allow =
-        add(&desk, json!({"decision": "allow", "pattern": "Bash(git:*)", "reason": "only shows"}))
+        add(&hub, json!({"decision": "allow", "pattern": "Bash(git:*)", "reason": "only shows"}))
             .await;
     let deny = add(
-        &desk,
+        &hub,
         json!({"decision": "deny", "pattern": "Bash(git push:*)", "reason": "a person pushes"}),
     )
     .await;
-    let ask = add(&desk, json!({"decision": "ask", "pattern": "Bash(git commit:*)"})).await;
-    assert_eq!(outcome(&desk, session, "git log").await, "allow");
-    let decided = desk.last_decision(session).await;
+    let ask = add(&hub, json!({"decision": "ask", "pattern": "Bash(git commit:*)"})).await;
+    assert_eq!(outcome(&hub, session, "git log").await, "allow");
+    let decided = hub.last_decision(session).await;
     assert_eq!(
         (&decided["decided_by"], &decided["status"]),
         (&json!({"rule": allow}), &json!("allowed"))
     );
-    assert_eq!(outcome(&desk, session, "git push origin").await, "deny");
-    let decided = desk.last_decision(session).await;
+    assert_eq!(outcome(&hub, session, "git push origin").await, "deny");
+    let decided = hub.last_decision(session).await;
     assert_eq!(decided["decided_by"], json!({"rule": deny}));
     assert!(decided["message"].as_str().unwrap().contains("a person pushes"), "{decided}");
-    assert_eq!(outcome(&desk, session, "git commit -m x").await, "ask");
-    assert_eq!(outcome(&desk, session, "git log && rm x").await, "ask");
-    let tested = desk
+    assert_eq!(outcome(&hub, session, "git commit -m x").await, "ask");
+    assert_eq!(outcome(&hub, session, "git log && rm x").await, "ask");
+    let tested = hub
         .ok(
             "loopback.rule_test",
             json!({"tool_name": "Bash", "input": bash("git commit"), "session_id": session}),
         )
         .await;
     assert_eq!((&tested["decision"], &tested["rule_id"]), (&json!("ask"), &ask));
-    let rules = desk.ok("loopback.rules", json!({})).await["rules"].clone();
+    let rules = hub.ok("loopback.rules", json!({})).await["rules"].clone();
     let used: Vec<&Value> = rules.as_array().unwrap().iter().map(|rule| &rule["used"]).collect();
     assert_eq!(used, [1, 1, 0]);
-    desk.ok("loopback.rule_remove", json!({"rule_id": allow})).await;
-    assert_eq!(outcome(&desk, session, "git log").await, "ask");
+    hub.ok("loopback.rule_remove", json!({"rule_id": allow})).await;
+    assert_eq!(outcome(&hub, session, "git log").await, "ask");
     assert_eq!(
-        desk.call("loopback.rule_remove", json!({"rule_id": allow})).await.unwrap_err().kind,
+        hub.call("loopback.rule_remove", json!({"rule_id": allow})).await.unwrap_err().kind,
         ErrorKind::NotFound
     );
 }
 
 #[tokio::test]
 async fn scopes_bound_where_a_rule_holds() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["*"]})).await;
-    let child = desk.create_as(Caller::Session(top), "child", json!({})).await.unwrap();
-    let other = desk.create("other", json!({})).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let top = hub.create("top", json!({"can_spawn": true, "may_decide": ["*"]})).await;
+    let child = hub.create_as(Caller::Session(top), "child", json!({})).await.unwrap();
+    let other = hub.create("other", json!({})).await;
     let everywhere = async |command: &str| {
         let mut got = Vec::new();
         for session in [top, child, other] {
-            got.push(outcome(&desk, session, command).await);
+            got.push(outcome(&hub, session, command).await);
         }
         got
     };
-    add(&desk, json!({"decision": "allow", "pattern": "Bash(a)", "scope": {"session": top}})).await;
-    add(&desk, json!({"decision": "allow", "pattern": "Bash(b)", "scope": {"subtree": top}})).await;
-    add(&desk, json!({"decision": "allow", "pattern": "Bash(c)", "scope": "all"})).await;
+    add(&hub, json!({"decision": "allow", "pattern": "Bash(a)", "scope": {"session": top}})).await;
+    add(&hub, json!({"decision": "allow", "pattern": "Bash(b)", "scope": {"subtree": top}})).await;
+    add(&hub, json!({"decision": "allow", "pattern": "Bash(c)", "scope": "all"})).await;
     assert_eq!(everywhere("a").await, ["allow", "ask", "ask"]);
     assert_eq!(everywhere("b").await, ["allow", "allow", "ask"]);
     assert_eq!(everywhere("c").await, ["allow", "allow", "allow"]);
     // A session's rule covers what is below it, never itself.
     let own = json!({"decision": "allow", "pattern": "Bash(d)"});
     let rule =
-        desk.call_as(Caller::Session(top), "loopback.rule_add", own).await.unwrap()["rule_id"]
+        hub.call_as(Caller::Session(top), "loopback.rule_add", own).await.unwrap()["rule_id"]
             .clone();
     assert_eq!(everywhere("d").await, ["ask", "allow", "ask"]);
     // It sees and removes its own, and not the operator's.
     let seen =
-        desk.call_as(Caller::Session(top), "loopback.rules", json!({})).await.unwrap()["rules"]
+        hub.call_as(Caller::Session(top), "loopback.rules", json!({})).await.unwrap()["rules"]
             .clone();
     assert_eq!(
         seen.as_array().unwrap().iter().map(|rule| &rule["id"]).collect::<Vec<_>>(),
         [&rule]
     );
-    desk.call_as(Caller::Session(top), "loopback.rule_remove", json!({"rule_id": rule}))
+    hub.call_as(Caller::Session(top), "loopback.rule_remove", json!({"rule_id": rule}))
         .await
         .unwrap();
     assert_eq!(everywhere("d").await, ["ask", "ask", "ask"]);
@@ -126,34 +126,34 @@ async fn scopes_bound_where_a_rule_holds() {
 
 #[tokio::test]
 async fn an_approval_shows_the_directory_of_its_session() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({})).await;
-    let (task, asked) = desk.ask(session, "t", "Bash", bash("make")).await;
-    assert_eq!(asked["working_dir"], json!(desk.work()));
-    desk.respond(Caller::Operator, &asked, false).await.unwrap();
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({})).await;
+    let (task, asked) = hub.ask(session, "t", "Bash", bash("make")).await;
+    assert_eq!(asked["working_dir"], json!(hub.work()));
+    hub.respond(Caller::Operator, &asked, false).await.unwrap();
     answer(task).await;
 }
 
 #[tokio::test]
 async fn a_rule_ends_with_its_uses_and_with_its_time() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({})).await;
-    add(&desk, json!({"decision": "allow", "pattern": "Bash(a)", "uses": 2})).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({})).await;
+    add(&hub, json!({"decision": "allow", "pattern": "Bash(a)", "uses": 2})).await;
     for expected in ["allow", "allow", "ask"] {
-        assert_eq!(outcome(&desk, session, "a").await, expected);
+        assert_eq!(outcome(&hub, session, "a").await, expected);
     }
     // Two rules, one of which cannot end while this runs: whether the short one still holds is up
     // to the machine.
-    add(&desk, json!({"decision": "allow", "pattern": "Bash(b)", "expires_in_secs": 1})).await;
-    add(&desk, json!({"decision": "allow", "pattern": "Bash(c)", "expires_in_secs": 3_600})).await;
+    add(&hub, json!({"decision": "allow", "pattern": "Bash(b)", "expires_in_secs": 1})).await;
+    add(&hub, json!({"decision": "allow", "pattern": "Bash(c)", "expires_in_secs": 3_600})).await;
     pass(Duration::from_millis(2_100)).await;
-    assert_eq!(outcome(&desk, session, "b").await, "ask");
-    assert_eq!(outcome(&desk, session, "c").await, "allow");
+    assert_eq!(outcome(&hub, session, "b").await, "ask");
+    assert_eq!(outcome(&hub, session, "c").await, "allow");
 }
 
 #[tokio::test]
 async fn a_rule_that_does_not_mean_what_it_says_is_refused_whole() {
-    let desk = ChildlessHub::new().await;
+    let hub = ChildlessHub::new().await;
     for wrong in [
         json!({"decision": "allow", "pattern": "Bash("}),
         json!({"decision": "maybe", "pattern": "Bash"}),
@@ -163,28 +163,28 @@ async fn a_rule_that_does_not_mean_what_it_says_is_refused_whole() {
         json!({"decision": "allow", "pattern": "Bash", "uses": 0}),
         json!({"decision": "allow", "pattern": "Bash", "expires_in_secs": 0}),
     ] {
-        let refused = desk.call("loopback.rule_add", wrong.clone()).await.unwrap_err();
+        let refused = hub.call("loopback.rule_add", wrong.clone()).await.unwrap_err();
         assert_eq!(refused.kind, ErrorKind::Invalid, "{wrong}: {refused:?}");
     }
     let nobody =
         json!({"decision": "allow", "pattern": "Bash", "scope": {"session": uuid::Uuid::nil()}});
-    assert_eq!(desk.call("loopback.rule_add", nobody).await.unwrap_err().kind, ErrorKind::NotFound);
-    assert_eq!(desk.ok("loopback.rules", json!({})).await["rules"], json!([]));
+    assert_eq!(hub.call("loopback.rule_add", nobody).await.unwrap_err().kind, ErrorKind::NotFound);
+    assert_eq!(hub.ok("loopback.rules", json!({})).await["rules"], json!([]));
     let fine = json!({"decision": "allow", "pattern": "Bash(git log:*)", "matches": ["Bash(git log -3)"], "does_not_match": ["Bash(git push)"]});
-    add(&desk, fine).await;
+    add(&hub, fine).await;
 }
 
 #[tokio::test]
 async fn a_remembered_answer_releases_what_it_covers_each_on_its_own_record() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let (one, two) = (desk.create("one", json!({})).await, desk.create("two", json!({})).await);
-    let (first, asked) = desk.ask(one, "t1", "Bash", bash("npm test")).await;
-    let (same, same_asked) = desk.ask(one, "t2", "Bash", bash("npm test")).await;
-    let (elsewhere, elsewhere_asked) = desk.ask(two, "t3", "Bash", bash("npm test")).await;
-    let (different, other) = desk.ask(one, "t4", "Bash", bash("npm publish")).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let (one, two) = (hub.create("one", json!({})).await, hub.create("two", json!({})).await);
+    let (first, asked) = hub.ask(one, "t1", "Bash", bash("npm test")).await;
+    let (same, same_asked) = hub.ask(one, "t2", "Bash", bash("npm test")).await;
+    let (elsewhere, elsewhere_asked) = hub.ask(two, "t3", "Bash", bash("npm test")).await;
+    let (different, other) = hub.ask(one, "t4", "Bash", bash("npm publish")).await;
     let remember =
         json!({"approval_id": asked["id"], "approve": true, "remember": {"scope": "all"}});
-    let told = desk.ok("loopback.respond", remember.clone()).await;
+    let told = hub.ok("loopback.respond", remember.clone()).await;
     let mut released: Vec<&Value> = told["released"].as_array().unwrap().iter().collect();
     released.sort_by_key(|id| id.to_string());
     let mut expected = [&same_asked["id"], &elsewhere_asked["id"]];
@@ -193,28 +193,28 @@ async fn a_remembered_answer_releases_what_it_covers_each_on_its_own_record() {
     for task in [first, same, elsewhere] {
         assert_eq!(answer(task).await["behavior"], "allow");
     }
-    let decided = desk.last_decision(two).await;
+    let decided = hub.last_decision(two).await;
     assert_eq!(decided["decided_by"], json!({"rule": told["rule_id"]}));
     // The narrowest pattern was taken, and the same answer again makes no second rule.
-    assert_eq!(desk.ok("loopback.respond", remember).await["rule_id"], told["rule_id"]);
-    let rules = desk.ok("loopback.rules", json!({})).await["rules"].clone();
+    assert_eq!(hub.ok("loopback.respond", remember).await["rule_id"], told["rule_id"]);
+    let rules = hub.ok("loopback.rules", json!({})).await["rules"].clone();
     let patterns: Vec<&Value> =
         rules.as_array().unwrap().iter().map(|rule| &rule["pattern"]).collect();
     assert_eq!(patterns, ["Bash(npm test)"]);
-    desk.respond(Caller::Operator, &other, false).await.unwrap();
+    hub.respond(Caller::Operator, &other, false).await.unwrap();
     answer(different).await;
-    assert_eq!(outcome(&desk, two, "npm test").await, "allow");
+    assert_eq!(outcome(&hub, two, "npm test").await, "allow");
 }
 
 #[tokio::test]
 async fn a_session_remembers_only_what_it_may_decide_and_only_below_itself() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["Bash(git:*)"]})).await;
-    let child = desk.create_as(Caller::Session(top), "child", json!({})).await.unwrap();
-    let other = desk.create("other", json!({})).await;
-    let (task, asked) = desk.ask(child, "t", "Bash", bash("git status")).await;
-    let (own_task, own) = desk.ask(top, "t", "Bash", bash("git status")).await;
-    let (other_task, others) = desk.ask(other, "t", "Bash", bash("git status")).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let top = hub.create("top", json!({"can_spawn": true, "may_decide": ["Bash(git:*)"]})).await;
+    let child = hub.create_as(Caller::Session(top), "child", json!({})).await.unwrap();
+    let other = hub.create("other", json!({})).await;
+    let (task, asked) = hub.ask(child, "t", "Bash", bash("git status")).await;
+    let (own_task, own) = hub.ask(top, "t", "Bash", bash("git status")).await;
+    let (other_task, others) = hub.ask(other, "t", "Bash", bash("git status")).await;
     let answer_with = |remember: Value| json!({"approval_id": asked["id"], "approve": true, "remember": remember});
     for too_much in [
         json!({"scope": "all"}),
@@ -222,119 +222,119 @@ async fn a_session_remembers_only_what_it_may_decide_and_only_below_itself() {
         json!({"scope": {"session": top}}),
         json!({"scope": {"session": other}}),
     ] {
-        let refused = desk
+        let refused = hub
             .call_as(Caller::Session(top), "loopback.respond", answer_with(too_much.clone()))
             .await;
         let kind = refused.unwrap_err().kind();
         assert!(matches!(kind, ErrorKind::Forbidden | ErrorKind::NotFound), "{too_much}: {kind:?}");
     }
     assert_eq!(
-        desk.pending_for(child, "t").await["status"],
+        hub.pending_for(child, "t").await["status"],
         "pending",
         "a refused rule decides nothing"
     );
     let fine = answer_with(json!({"scope": {"subtree": top}, "pattern": "Bash(git status:*)"}));
-    desk.call_as(Caller::Session(top), "loopback.respond", fine).await.unwrap();
+    hub.call_as(Caller::Session(top), "loopback.respond", fine).await.unwrap();
     assert_eq!(answer(task).await["behavior"], "allow");
     // Neither itself nor a stranger was released.
     for (task, asked, session) in [(own_task, own, top), (other_task, others, other)] {
-        assert_eq!(desk.pending_for(session, "t").await["id"], asked["id"]);
-        desk.respond(Caller::Operator, &asked, false).await.unwrap();
+        assert_eq!(hub.pending_for(session, "t").await["id"], asked["id"]);
+        hub.respond(Caller::Operator, &asked, false).await.unwrap();
         answer(task).await;
     }
 }
 
 #[tokio::test]
 async fn a_mode_holds_for_a_while_is_shown_and_ends_by_itself() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({})).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({})).await;
     let set = |mode: &str, secs: u64| json!({"session_id": session, "mode": mode, "expires_in_secs": secs});
     for wrong in [set("allow_all", 0), set("allow_all", 86_401), set("sudo", 5)] {
         assert_eq!(
-            desk.call("loopback.mode_set", wrong).await.unwrap_err().kind,
+            hub.call("loopback.mode_set", wrong).await.unwrap_err().kind,
             ErrorKind::Invalid
         );
     }
-    let (waiting, _) = desk.ask(session, "before", "Bash", bash("make")).await;
-    desk.ok("loopback.mode_set", set("allow_all", 3_600)).await;
+    let (waiting, _) = hub.ask(session, "before", "Bash", bash("make")).await;
+    hub.ok("loopback.mode_set", set("allow_all", 3_600)).await;
     assert_eq!(answer(waiting).await["behavior"], "allow", "what waited is answered too");
-    assert_eq!(desk.last_decision(session).await["decided_by"], "operator");
+    assert_eq!(hub.last_decision(session).await["decided_by"], "operator");
     let shown =
-        desk.ok("claudecode.get", json!({"session_id": session})).await["session"]["mode"].clone();
+        hub.ok("claudecode.get", json!({"session_id": session})).await["session"]["mode"].clone();
     assert_eq!(shown["mode"], "allow_all");
-    assert_eq!(outcome(&desk, session, "rm -rf build").await, "allow");
-    add(&desk, json!({"decision": "deny", "pattern": "Bash(rm:*)"})).await;
+    assert_eq!(outcome(&hub, session, "rm -rf build").await, "allow");
+    add(&hub, json!({"decision": "deny", "pattern": "Bash(rm:*)"})).await;
     assert_eq!(
-        outcome(&desk, session, "rm -rf build").await,
+        outcome(&hub, session, "rm -rf build").await,
         "deny",
         "a rule that denies beats a mode"
     );
-    assert_eq!(outcome(&desk, session, "make").await, "allow");
-    desk.ok("loopback.mode_set", set("allow_all", 1)).await;
+    assert_eq!(outcome(&hub, session, "make").await, "allow");
+    hub.ok("loopback.mode_set", set("allow_all", 1)).await;
     pass(Duration::from_millis(2_100)).await;
-    assert_eq!(outcome(&desk, session, "make").await, "ask");
+    assert_eq!(outcome(&hub, session, "make").await, "ask");
     assert_eq!(
-        desk.ok("claudecode.get", json!({"session_id": session})).await["session"].get("mode"),
+        hub.ok("claudecode.get", json!({"session_id": session})).await["session"].get("mode"),
         None
     );
 
-    desk.ok("loopback.mode_set", set("accept_edits", 60)).await;
-    assert_eq!(outcome(&desk, session, "make").await, "ask");
-    let inside = json!({"file_path": desk.work().join("a.txt"), "content": "x"});
-    assert_eq!(desk.permit(session, "w", "Write", inside).await["behavior"], "allow");
-    let hook = json!({"file_path": desk.work().join(".git/hooks/pre-commit"), "content": "x"});
-    let (task, asked) = desk.ask(session, "h", "Write", hook).await;
-    desk.respond(Caller::Operator, &asked, false).await.unwrap();
+    hub.ok("loopback.mode_set", set("accept_edits", 60)).await;
+    assert_eq!(outcome(&hub, session, "make").await, "ask");
+    let inside = json!({"file_path": hub.work().join("a.txt"), "content": "x"});
+    assert_eq!(hub.permit(session, "w", "Write", inside).await["behavior"], "allow");
+    let hook = json!({"file_path": hub.work().join(".git/hooks/pre-commit"), "content": "x"});
+    let (task, asked) = hub.ask(session, "h", "Write", hook).await;
+    hub.respond(Caller::Operator, &asked, false).await.unwrap();
     answer(task).await;
-    let outside = json!({"file_path": desk.folder.path().join("a.txt"), "content": "x"});
-    let (task, asked) = desk.ask(session, "o", "Write", outside).await;
-    desk.ok("loopback.mode_set", set("ask", 60)).await;
-    assert_eq!(desk.pending_for(session, "o").await["id"], asked["id"]);
-    desk.respond(Caller::Operator, &asked, false).await.unwrap();
+    let outside = json!({"file_path": hub.folder.path().join("a.txt"), "content": "x"});
+    let (task, asked) = hub.ask(session, "o", "Write", outside).await;
+    hub.ok("loopback.mode_set", set("ask", 60)).await;
+    assert_eq!(hub.pending_for(session, "o").await["id"], asked["id"]);
+    hub.respond(Caller::Operator, &asked, false).await.unwrap();
     answer(task).await;
 }
 
 #[tokio::test]
 async fn rules_of_the_file_hold_count_and_are_replaced_whole() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({})).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({})).await;
     let file = Path::new("loopback.toml");
     let text = "[[rule]]\ndecision = \"allow\"\npattern = \"Bash(ls:*)\"\n\n[[rule]]\ndecision = \"allow\"\npattern = \"Bash(make)\"\nuses = 1\n";
-    let (waiting, _) = desk.ask(session, "before", "Bash", bash("ls -l")).await;
-    assert_eq!(desk.engine.load_rules(file, text).unwrap(), 2);
-    assert_eq!(outcome(&desk, session, "ls").await, "allow");
-    assert_eq!(outcome(&desk, session, "make").await, "allow");
-    assert_eq!(outcome(&desk, session, "make").await, "ask", "its one use is taken");
-    assert_eq!(desk.ok("loopback.rules", json!({})).await["rules"].as_array().unwrap().len(), 2);
+    let (waiting, _) = hub.ask(session, "before", "Bash", bash("ls -l")).await;
+    assert_eq!(hub.engine.load_rules(file, text).unwrap(), 2);
+    assert_eq!(outcome(&hub, session, "ls").await, "allow");
+    assert_eq!(outcome(&hub, session, "make").await, "allow");
+    assert_eq!(outcome(&hub, session, "make").await, "ask", "its one use is taken");
+    assert_eq!(hub.ok("loopback.rules", json!({})).await["rules"].as_array().unwrap().len(), 2);
     assert_eq!(answer(waiting).await["behavior"], "allow");
     let wrong = "[[rule]]\ndecision = \"allow\"\npattern = \"Bash(rm:*)\"\n\n[[rule]]\ndecision = \"allow\"\npattern = \"Bash(\"\n";
-    let refused = desk.engine.load_rules(file, wrong).unwrap_err();
+    let refused = hub.engine.load_rules(file, wrong).unwrap_err();
     assert!(refused.to_string().starts_with("loopback.toml, line 7: "), "{refused}");
-    assert_eq!(outcome(&desk, session, "rm x").await, "ask", "half of a file is not taken");
-    assert_eq!(outcome(&desk, session, "ls").await, "allow", "what was in force stays");
-    assert_eq!(desk.engine.load_rules(file, "").unwrap(), 0);
-    assert_eq!(outcome(&desk, session, "ls").await, "ask");
+    assert_eq!(outcome(&hub, session, "rm x").await, "ask", "half of a file is not taken");
+    assert_eq!(outcome(&hub, session, "ls").await, "allow", "what was in force stays");
+    assert_eq!(hub.engine.load_rules(file, "").unwrap(), 0);
+    assert_eq!(outcome(&hub, session, "ls").await, "ask");
 }
 
 #[tokio::test]
 async fn a_call_is_tested_without_any_session_in_the_directory_that_is_named() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    add(&desk, json!({"decision": "allow", "pattern": "Bash(git status:*)"})).await;
-    let relative = add(&desk, json!({"decision": "allow", "pattern": "Read(src/**)"})).await;
-    let tested = desk
+    let hub = Arc::new(ChildlessHub::new().await);
+    add(&hub, json!({"decision": "allow", "pattern": "Bash(git status:*)"})).await;
+    let relative = add(&hub, json!({"decision": "allow", "pattern": "Read(src/**)"})).await;
+    let tested = hub
         .ok("loopback.rule_test", json!({"tool_name": "Bash", "input": bash("git status -s")}))
         .await;
     assert_eq!(tested["decision"], "allow");
-    let work = desk.work();
+    let work = hub.work();
     let read = json!({"file_path": work.join("src/a.rs")});
     let inside = json!({"tool_name": "Read", "input": read, "working_dir": work});
-    let tested = desk.ok("loopback.rule_test", inside).await;
+    let tested = hub.ok("loopback.rule_test", inside).await;
     assert_eq!((&tested["decision"], &tested["rule_id"]), (&json!("allow"), &relative));
-    let tested = desk.ok("loopback.rule_test", json!({"tool_name": "Read", "input": read})).await;
+    let tested = hub.ok("loopback.rule_test", json!({"tool_name": "Read", "input": read})).await;
     assert_eq!(tested["decision"], "ask", "nobody named the directory");
     // As a session: what its own child would be told, in its own directory.
-    let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["Bash(make:*)"]})).await;
-    desk.call_as(
+    let top = hub.create("top", json!({"can_spawn": true, "may_decide": ["Bash(make:*)"]})).await;
+    hub.call_as(
         Caller::Session(top),
         "loopback.rule_add",
         json!({"decision": "allow", "pattern": "Bash(make:*)"}),
@@ -343,13 +343,13 @@ async fn a_call_is_tested_without_any_session_in_the_directory_that_is_named() {
     .unwrap();
     let make = json!({"tool_name": "Bash", "input": bash("make all")});
     let tested =
-        desk.call_as(Caller::Session(top), "loopback.rule_test", make.clone()).await.unwrap();
+        hub.call_as(Caller::Session(top), "loopback.rule_test", make.clone()).await.unwrap();
     assert_eq!(tested["decision"], "allow");
     for wrong in [json!({"working_dir": "src"}), json!({"working_dir": work, "session_id": top})] {
         let mut params = make.clone();
         params.as_object_mut().unwrap().extend(wrong.as_object().unwrap().clone());
         assert_eq!(
-            desk.call("loopback.rule_test", params).await.unwrap_err().kind,
+            hub.call("loopback.rule_test", params).await.unwrap_err().kind,
             ErrorKind::Invalid
         );
     }
@@ -357,25 +357,25 @@ async fn a_call_is_tested_without_any_session_in_the_directory_that_is_named() {
 
 #[tokio::test]
 async fn a_preview_names_exactly_what_remembering_then_releases() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let (a, b) = (desk.create("a", json!({})).await, desk.create("b", json!({})).await);
-    let (first, asked) = desk.ask(a, "t1", "Bash", bash("npm test")).await;
-    let (same, like_it) = desk.ask(b, "t2", "Bash", bash("npm test")).await;
-    let (other, _) = desk.ask(b, "t3", "Bash", bash("npm publish")).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let (a, b) = (hub.create("a", json!({})).await, hub.create("b", json!({})).await);
+    let (first, asked) = hub.ask(a, "t1", "Bash", bash("npm test")).await;
+    let (same, like_it) = hub.ask(b, "t2", "Bash", bash("npm test")).await;
+    let (other, _) = hub.ask(b, "t3", "Bash", bash("npm publish")).await;
     let remember = json!({"scope": "all"});
     let preview = json!({"approval_id": asked["id"], "approve": true, "remember": remember});
-    let previewed = desk.ok("loopback.rule_preview", preview.clone()).await;
+    let previewed = hub.ok("loopback.rule_preview", preview.clone()).await;
     assert_eq!(previewed["releases"], json!([like_it["id"]]));
     assert_eq!(previewed["pattern"], "Bash(npm test)");
     let narrow =
         json!({"approval_id": asked["id"], "approve": true, "remember": {"scope": {"session": a}}});
-    assert_eq!(desk.ok("loopback.rule_preview", narrow).await["releases"], json!([]));
-    assert_eq!(desk.ok("loopback.rules", json!({})).await["rules"], json!([]), "nothing was made");
+    assert_eq!(hub.ok("loopback.rule_preview", narrow).await["releases"], json!([]));
+    assert_eq!(hub.ok("loopback.rules", json!({})).await["rules"], json!([]), "nothing was made");
     assert_eq!(
-        desk.ok("loopback.pending", json!({})).await["approvals"].as_array().unwrap().len(),
+        hub.ok("loopback.pending", json!({})).await["approvals"].as_array().unwrap().len(),
         3
     );
-    let responded = desk.ok("loopback.respond", preview).await;
+    let responded = hub.ok("loopback.respond", preview).await;
     assert_eq!(responded["released"], previewed["releases"]);
     assert_eq!(
         (answer(first).await["behavior"].clone(), answer(same).await["behavior"].clone()),
@@ -384,18 +384,18 @@ async fn a_preview_names_exactly_what_remembering_then_releases() {
     other.abort();
     let wrong = json!({"approval_id": asked["id"], "approve": true, "remember": {"scope": "all", "pattern": "Bash("}});
     assert_eq!(
-        desk.call("loopback.rule_preview", wrong).await.unwrap_err().kind,
+        hub.call("loopback.rule_preview", wrong).await.unwrap_err().kind,
         ErrorKind::Invalid
     );
 }
 
 #[tokio::test]
 async fn a_session_whose_run_has_ended_leaves_no_rule_behind() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let top = desk.create("top", json!({"can_spawn": true, "may_decide": ["*"]})).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let top = hub.create("top", json!({"can_spawn": true, "may_decide": ["*"]})).await;
     let add_as_top = async || {
         let params = json!({"decision": "allow", "pattern": "Bash(make:*)"});
-        desk.call_as(Caller::Session(top), "loopback.rule_add", params).await
+        hub.call_as(Caller::Session(top), "loopback.rule_add", params).await
     };
     let run = CreateRun {
         session: top,
@@ -403,17 +403,16 @@ async fn a_session_whose_run_has_ended_leaves_no_rule_behind() {
         channel: "control".into(),
         launch: JsonText::empty_object(),
     };
-    let committed =
-        desk.store.commit(vec![Change::CreateRun(run)], Priority::Normal).await.unwrap();
+    let committed = hub.store.commit(vec![Change::CreateRun(run)], Priority::Normal).await.unwrap();
     let key = committed.run().unwrap();
     let rule: plexus_core::RuleId =
         add_as_top().await.unwrap()["rule_id"].as_str().unwrap().parse().unwrap();
-    assert_eq!(desk.store.rule(rule).await.unwrap().rule.ends_with, Some(key));
+    assert_eq!(hub.store.rule(rule).await.unwrap().rule.ends_with, Some(key));
     let end = vec![
         Change::EndRun(EndRun { run: key, exit: JsonText::empty_object() }),
         Change::RemoveRules(RemoveRules::EndingWith(key)),
     ];
-    desk.store.commit(end, Priority::Normal).await.unwrap();
+    hub.store.commit(end, Priority::Normal).await.unwrap();
     assert_eq!(add_as_top().await.unwrap_err().kind, ErrorKind::Conflict);
-    assert_eq!(desk.ok("loopback.rules", json!({})).await["rules"], json!([]));
+    assert_eq!(hub.ok("loopback.rules", json!({})).await["rules"], json!([]));
 }

@@ -1,4 +1,4 @@
-//! Rules that decisions speak for: proposed with evidence to whoever decided, and never made by
+//! Rules that decisions support: proposed with evidence to the decider, and never made by
 //! themselves.
 
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use crate::childless_hub::{ChildlessHub, answer, bash};
 
 /// Has a session ask for a command, and decides it.
 async fn decide(
-    desk: &Arc<ChildlessHub>,
+    hub: &Arc<ChildlessHub>,
     by: Caller,
     session: SessionId,
     command: &str,
     approve: bool,
 ) {
     let id = format!("{command} {}", uuid::Uuid::now_v7());
-    let (task, asked) = desk.ask(session, &id, "Bash", bash(command)).await;
-    desk.respond(by, &asked, approve).await.unwrap();
+    let (task, asked) = hub.ask(session, &id, "Bash", bash(command)).await;
+    hub.respond(by, &asked, approve).await.unwrap();
     answer(task).await;
 }
 
@@ -29,17 +29,17 @@ fn patterns(suggested: &Value) -> Vec<(&str, u64)> {
 
 #[tokio::test]
 async fn a_rule_is_proposed_with_its_evidence_and_nothing_is_made() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let (one, other) = (desk.create("one", json!({})).await, desk.create("other", json!({})).await);
+    let hub = Arc::new(ChildlessHub::new().await);
+    let (one, other) = (hub.create("one", json!({})).await, hub.create("other", json!({})).await);
     for (session, command, approve) in [
         (one, "git diff --stat", true),
         (other, "git diff HEAD", true),
         (one, "git diff HEAD && rm -rf x", false),
         (one, "npm publish", true),
     ] {
-        decide(&desk, Caller::Operator, session, command, approve).await;
+        decide(&hub, Caller::Operator, session, command, approve).await;
     }
-    let suggested = desk.ok("loopback.rule_suggest", json!({})).await;
+    let suggested = hub.ok("loopback.rule_suggest", json!({})).await;
     assert_eq!(suggested["looked_at"], 4);
     assert_eq!(patterns(&suggested), [("Bash(git diff:*)", 2)], "{suggested}");
     let rule = &suggested["suggestions"][0];
@@ -48,34 +48,34 @@ async fn a_rule_is_proposed_with_its_evidence_and_nothing_is_made() {
         (&json!("all"), &json!(0), &json!(2))
     );
     assert_eq!(rule["evidence"].as_array().unwrap().len(), 2);
-    assert_eq!(desk.ok("loopback.rules", json!({})).await["rules"], json!([]), "none was made");
+    assert_eq!(hub.ok("loopback.rules", json!({})).await["rules"], json!([]), "none was made");
 
     // The newest alone are too few; once it is a rule, there is nothing left to propose.
-    let newest = desk.ok("loopback.rule_suggest", json!({"last": 1})).await;
+    let newest = hub.ok("loopback.rule_suggest", json!({"last": 1})).await;
     assert_eq!((&newest["looked_at"], patterns(&newest)), (&json!(1), Vec::new()));
     let add = json!({"decision": "allow", "pattern": rule["pattern"], "scope": rule["scope"]});
-    desk.ok("loopback.rule_add", add).await;
-    assert_eq!(patterns(&desk.ok("loopback.rule_suggest", json!({})).await), []);
+    hub.ok("loopback.rule_add", add).await;
+    assert_eq!(patterns(&hub.ok("loopback.rule_suggest", json!({})).await), []);
 }
 
 #[tokio::test]
 async fn a_parent_is_proposed_only_what_it_decided_and_may_add() {
-    let desk = Arc::new(ChildlessHub::new().await);
+    let hub = Arc::new(ChildlessHub::new().await);
     let may = json!({"can_spawn": true, "may_decide": ["Bash(git diff:*)", "Bash(make a)"]});
-    let parent = desk.create("parent", may).await;
-    let child = desk.create_as(Caller::Session(parent), "child", json!({})).await.unwrap();
+    let parent = hub.create("parent", may).await;
+    let child = hub.create_as(Caller::Session(parent), "child", json!({})).await.unwrap();
     let by = Caller::Session(parent);
     for command in ["git diff --stat", "git diff HEAD", "make a", "make a"] {
-        decide(&desk, by, child, command, true).await;
+        decide(&hub, by, child, command, true).await;
     }
     // The operator's decisions are no evidence of the parent's.
     for command in ["git log -1", "git log -2"] {
-        decide(&desk, Caller::Operator, child, command, true).await;
+        decide(&hub, Caller::Operator, child, command, true).await;
     }
-    let suggested = desk.call_as(by, "loopback.rule_suggest", json!({})).await.unwrap();
+    let suggested = hub.call_as(by, "loopback.rule_suggest", json!({})).await.unwrap();
     assert_eq!(suggested["looked_at"], 4);
     assert_eq!(patterns(&suggested), [("Bash(make a)", 2), ("Bash(git diff:*)", 2)]);
     assert_eq!(suggested["suggestions"][0]["scope"], json!({"subtree": parent}));
-    let operators = desk.ok("loopback.rule_suggest", json!({})).await;
+    let operators = hub.ok("loopback.rule_suggest", json!({})).await;
     assert_eq!(patterns(&operators), [("Bash(git log:*)", 2)]);
 }

@@ -41,11 +41,11 @@ fn inputs(keys: &[&str]) -> Vec<String> {
 }
 
 /// Asks with exactly this text as the input.
-async fn permit(desk: Arc<ChildlessHub>, session: SessionId, id: String, input: String) -> Value {
+async fn permit(hub: Arc<ChildlessHub>, session: SessionId, id: String, input: String) -> Value {
     let params = format!(r#"{{"tool_name":"X","tool_use_id":"{id}","input":{input}}}"#);
     let params = RawValue::from_string(params).unwrap();
     let call = Call::plain(Caller::Child(session));
-    match desk.hub.call(call, "loopback.permit", Some(params)).await {
+    match hub.hub.call(call, "loopback.permit", Some(params)).await {
         Ok(Reply::Value(answer)) => {
             serde_json::from_str(answer.give().await.unwrap().get()).unwrap()
         }
@@ -57,39 +57,39 @@ async fn permit(desk: Arc<ChildlessHub>, session: SessionId, id: String, input: 
 
 #[tokio::test]
 async fn a_hostile_key_is_denied_at_any_depth_and_shown_to_nobody() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({})).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({})).await;
     for (n, input) in inputs(&HOSTILE).into_iter().enumerate() {
-        let told = permit(Arc::clone(&desk), session, format!("t{n}"), input.clone()).await;
+        let told = permit(Arc::clone(&hub), session, format!("t{n}"), input.clone()).await;
         assert_eq!(told["behavior"], "deny", "{input}");
         let message = told["message"].as_str().unwrap();
         assert!(message.contains("private::"), "{input} was denied for {message:?}");
     }
-    assert_eq!(desk.ok("loopback.pending", json!({})).await["approvals"], json!([]));
-    assert_eq!(desk.ok("loopback.history", json!({})).await["decisions"], json!([]));
+    assert_eq!(hub.ok("loopback.pending", json!({})).await["approvals"], json!([]));
+    assert_eq!(hub.ok("loopback.history", json!({})).await["decisions"], json!([]));
 }
 
 #[tokio::test]
 async fn every_other_input_is_shown_digested_and_sent_as_it_was_asked() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({})).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({})).await;
     for (n, input) in inputs(&HARMLESS).into_iter().enumerate() {
         let id = format!("t{n}");
         let asked: Value = serde_json::from_str(&input).unwrap();
-        let task = tokio::spawn(permit(Arc::clone(&desk), session, id.clone(), input.clone()));
-        let pending = desk.pending_for(session, &id).await;
+        let task = tokio::spawn(permit(Arc::clone(&hub), session, id.clone(), input.clone()));
+        let pending = hub.pending_for(session, &id).await;
         assert_eq!(pending["input"], asked, "{input}");
         assert_eq!(pending["input_digest"], input_digest(&asked), "{input}");
-        desk.respond(Caller::Operator, &pending, true).await.unwrap();
+        hub.respond(Caller::Operator, &pending, true).await.unwrap();
         assert_eq!(answer(task).await, json!({"behavior": "allow", "updatedInput": asked}));
     }
 }
 
 #[tokio::test]
 async fn an_edit_or_a_rule_test_with_a_hostile_key_is_refused() {
-    let desk = Arc::new(ChildlessHub::new().await);
-    let session = desk.create("s", json!({})).await;
-    let (_task, asked) = desk.ask(session, "t", "X", json!({"a": 1})).await;
+    let hub = Arc::new(ChildlessHub::new().await);
+    let session = hub.create("s", json!({})).await;
+    let (_task, asked) = hub.ask(session, "t", "X", json!({"a": 1})).await;
     for input in inputs(&HOSTILE) {
         for (method, params) in [
             (
@@ -103,7 +103,7 @@ async fn an_edit_or_a_rule_test_with_a_hostile_key_is_refused() {
         ] {
             let params = RawValue::from_string(params).unwrap();
             let call = Call::plain(Caller::Operator);
-            let error = desk.hub.call(call, method, Some(params)).await.unwrap_err();
+            let error = hub.hub.call(call, method, Some(params)).await.unwrap_err();
             assert_eq!(error.kind, plexus_core::ErrorKind::Invalid, "{method} {input}");
         }
     }

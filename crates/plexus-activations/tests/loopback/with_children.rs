@@ -14,18 +14,17 @@ fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_answers_a_child_and_nobody_is_asked() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("s", json!({})).await;
-    let pattern = format!("Write({}/**)", world.work().display());
-    let rule = world
-        .ok("loopback.rule_add", json!({"decision": "allow", "pattern": pattern}))
-        .await["rule_id"]
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("s", json!({})).await;
+    let pattern = format!("Write({}/**)", hub.work().display());
+    let rule = hub.ok("loopback.rule_add", json!({"decision": "allow", "pattern": pattern})).await
+        ["rule_id"]
         .clone();
-    let events = world.chat_to_end(&session, MAKE).await;
+    let events = hub.chat_to_end(&session, MAKE).await;
     assert_eq!(of_type(&events, "approval_resolved")[0]["decided_by"], json!({"rule": rule}));
-    assert!(world.work().join("made.txt").exists());
+    assert!(hub.work().join("made.txt").exists());
     let decided =
-        world.ok("loopback.history", json!({"session_id": session})).await["decisions"][0].clone();
+        hub.ok("loopback.history", json!({"session_id": session})).await["decisions"][0].clone();
     assert_eq!(decided["status"], "allowed");
     assert!(
         decided["delivered_at"].is_number(),
@@ -35,22 +34,22 @@ async fn a_rule_answers_a_child_and_nobody_is_asked() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_waits_is_reminded_of() {
-    let world = SimulatedHub::new().await;
+    let hub = SimulatedHub::new().await;
     let session =
-        world.create("s", json!({"loopback_timeout_secs": 3_600, "escalate_after_secs": 1})).await;
-    world.chat(&session, MAKE).await;
+        hub.create("s", json!({"loopback_timeout_secs": 3_600, "escalate_after_secs": 1})).await;
+    hub.chat(&session, MAKE).await;
     let reminder = |page: &Value| {
         page.to_string()
             .contains("still waiting for the operator to decide about Write; it is denied in 3")
     };
-    world.wait_for(&session, "a reminder", reminder).await;
+    hub.wait_for(&session, "a reminder", reminder).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn expiry_reaches_a_child_as_a_denial() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("s", json!({"loopback_timeout_secs": 2})).await;
-    let events = world.chat_to_end(&session, MAKE).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("s", json!({"loopback_timeout_secs": 2})).await;
+    let events = hub.chat_to_end(&session, MAKE).await;
     assert!(!json!(events).to_string().contains("in 0 s"), "{events:#?}");
     let resolved = of_type(&events, "approval_resolved")[0];
     assert_eq!(
@@ -58,59 +57,59 @@ async fn expiry_reaches_a_child_as_a_denial() {
         (&json!(false), &json!("deadline"))
     );
     assert_eq!(of_type(&events, "tool_result")[0]["output"], "denied: nobody answered within 2 s");
-    assert!(!world.work().join("made.txt").exists());
+    assert!(!hub.work().join("made.txt").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_child_that_ends_takes_its_questions_with_it() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("s", json!({})).await;
-    let chat = world.chat(&session, MAKE).await;
-    let asked = world.wait_for_approval(&session).await;
-    world.ok("claudecode.cancel", json!({"session_id": session})).await;
-    assert_eq!(world.wait_for_end(&session, chat).await, "cancelled");
-    world.end_children().await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("s", json!({})).await;
+    let chat = hub.chat(&session, MAKE).await;
+    let asked = hub.wait_for_approval(&session).await;
+    hub.ok("claudecode.cancel", json!({"session_id": session})).await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "cancelled");
+    hub.end_children().await;
     let decided =
-        world.ok("loopback.history", json!({"session_id": session})).await["decisions"][0].clone();
+        hub.ok("loopback.history", json!({"session_id": session})).await["decisions"][0].clone();
     assert_eq!((&decided["approval_id"], &decided["status"]), (&asked["id"], &json!("cancelled")));
     assert_eq!(decided["decided_by"], "agent_ended");
-    let late = world
+    let late = hub
         .call("loopback.respond", json!({"approval_id": asked["id"], "approve": true}))
         .await
         .unwrap_err();
     assert_eq!(late.standing.unwrap()["status"], "cancelled");
-    assert!(!world.work().join("made.txt").exists());
+    assert!(!hub.work().join("made.txt").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pending_question_survives_a_restart_and_is_asked_once() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("s", json!({})).await;
-    let chat = world.chat(&session, MAKE).await;
-    let asked = world.wait_for_approval(&session).await;
-    let (world, picked_up) = world.restart().await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("s", json!({})).await;
+    let chat = hub.chat(&session, MAKE).await;
+    let asked = hub.wait_for_approval(&session).await;
+    let (hub, picked_up) = hub.restart().await;
     assert_eq!(picked_up, 1);
-    let still = world.wait_for_approval(&session).await;
+    let still = hub.wait_for_approval(&session).await;
     assert_eq!(still, asked);
-    let (world, _) = world.restart().await;
-    world.respond(&still, true).await;
-    assert_eq!(world.wait_for_end(&session, chat).await, "complete");
-    let events = world.events(&session, chat).await;
+    let (hub, _) = hub.restart().await;
+    hub.respond(&still, true).await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "complete");
+    let events = hub.events(&session, chat).await;
     assert_eq!(types(&events).iter().filter(|kind| **kind == "awaiting_approval").count(), 1);
     assert_eq!(types(&events).iter().filter(|kind| **kind == "tool_result").count(), 1);
-    assert_eq!(std::fs::read_to_string(world.work().join("made.txt")).unwrap(), "x");
+    assert_eq!(std::fs::read_to_string(hub.work().join("made.txt")).unwrap(), "x");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parent_session_hears_in_its_own_chat_that_its_child_asks() {
-    let world = SimulatedHub::new().await;
+    let hub = SimulatedHub::new().await;
     let parent =
-        world.create("parent", json!({"may_decide": ["Write"], "escalate_after_secs": 600})).await;
-    let chat = world.chat(&parent, "sim:\nsay I watch\nhang").await;
-    world.wait_for_event(&parent, "content").await;
-    let child = world.create("child", json!({"parent": parent})).await;
-    let child_chat = world.chat(&child, MAKE).await;
-    let request = world.wait_for_event(&parent, "tool_request").await;
+        hub.create("parent", json!({"may_decide": ["Write"], "escalate_after_secs": 600})).await;
+    let chat = hub.chat(&parent, "sim:\nsay I watch\nhang").await;
+    hub.wait_for_event(&parent, "content").await;
+    let child = hub.create("child", json!({"parent": parent})).await;
+    let child_chat = hub.chat(&child, MAKE).await;
+    let request = hub.wait_for_event(&parent, "tool_request").await;
     assert_eq!(
         (&request["session_id"], &request["session_name"]),
         (&json!(child), &json!("child"))
@@ -118,29 +117,29 @@ async fn a_parent_session_hears_in_its_own_chat_that_its_child_asks() {
     assert_eq!(request["tool_name"], "Write");
     let as_parent = Caller::Session(parent.parse().unwrap());
     let yes = json!({"approval_id": request["approval_id"], "approve": true});
-    world.call_as(as_parent, "loopback.respond", yes).await.unwrap();
-    assert_eq!(world.wait_for_end(&child, child_chat).await, "complete");
-    let events = world.events(&child, child_chat).await;
+    hub.call_as(as_parent, "loopback.respond", yes).await.unwrap();
+    assert_eq!(hub.wait_for_end(&child, child_chat).await, "complete");
+    let events = hub.events(&child, child_chat).await;
     assert_eq!(of_type(&events, "approval_resolved")[0]["decided_by"], json!({"session": parent}));
-    world.ok("claudecode.cancel", json!({"session_id": parent})).await;
-    world.wait_for_end(&parent, chat).await;
+    hub.ok("claudecode.cancel", json!({"session_id": parent})).await;
+    hub.wait_for_end(&parent, chat).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_parent_that_only_uses_calls_that_seem_to_block_never_hangs() {
-    let world = SimulatedHub::new().await;
-    let session = world.create("s", json!({})).await;
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("s", json!({})).await;
     let script = "sim:\ntool Write {\"file_path\":\"one.txt\",\"content\":\"1\"}\ntool Write {\"file_path\":\"two.txt\",\"content\":\"2\"}\nsay done";
-    let mut page = world
+    let mut page = hub
         .ok("claudecode.chat", json!({"session_id": session, "prompt": script, "wait_ms": 30_000}))
         .await;
     let mut answered = 0;
     while page["status"] != "complete" {
         for approval in page["pending_approvals"].as_array().unwrap() {
-            world.respond(approval, true).await;
+            hub.respond(approval, true).await;
             answered += 1;
         }
-        page = world.ok("claudecode.poll", json!({"session_id": session, "wait_ms": 30_000})).await;
+        page = hub.ok("claudecode.poll", json!({"session_id": session, "wait_ms": 30_000})).await;
     }
     assert_eq!(answered, 2);
 }

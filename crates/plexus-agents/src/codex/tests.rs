@@ -158,7 +158,7 @@ fn settings_that_are_not_those_that_were_asked_for_are_noticed() {
 }
 
 #[test]
-fn whoever_answers_in_our_place_is_a_breach() {
+fn an_answer_that_we_did_not_give_is_a_breach() {
     let review = notification("item/autoApprovalReview/started", json!({"threadId": THREAD}));
     let hook = notification(
         "hook/completed",

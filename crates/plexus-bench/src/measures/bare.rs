@@ -1,5 +1,5 @@
-//! SQLite alone with the rows that the server wrote: the rivals for throughput, on the same disk,
-//! flushed at every commit.
+//! What the server's throughput is compared with: plain SQLite that writes the same rows to the
+//! same disk and flushes every commit.
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, SyncSender};

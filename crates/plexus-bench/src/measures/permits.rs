@@ -76,7 +76,7 @@ impl Measure for Permits {
     }
 }
 
-/// A server whose sessions all stand still.
+/// A server whose sessions all wait.
 struct Blocked {
     server: Server,
     approvals: Vec<Value>,

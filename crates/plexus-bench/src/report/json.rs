@@ -1,5 +1,5 @@
-//! The figures as one JSON object: each key of the design with its number, and the context that
-//! explains the numbers.
+//! The figures as one JSON object: each key of `DESIGN_KEYS` with its figure, and the context that
+//! explains the figures.
 
 use serde_json::{Map, Value, json};
 

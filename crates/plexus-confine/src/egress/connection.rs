@@ -12,7 +12,7 @@ use std::path::Path;
 const MAX_PROCESSES: usize = 32 * 1024;
 /// The most open files of one process that are looked at.
 const MAX_FILES: usize = 4 * 1024;
-/// The state of a connection that stands, in the kernel's table.
+/// The state of an established connection, in the kernel's table.
 const ESTABLISHED: &str = "01";
 
 /// A connection of the program to a door, by its two ends.
@@ -101,7 +101,7 @@ mod tests {
         let connection = Connection { program: peer, door: door.local_addr().unwrap() };
         let this = std::process::id().try_into().unwrap();
         assert_eq!(connection.process(this).map(|holder| holder.pid), Some(this));
-        // The other way round is the door's own end, which is no connection of a program.
+        // The other way round is the door's own end, which is not a connection of a program.
         let none = Connection { program: peer, door: SocketAddr::from(([127, 0, 0, 1], 1)) };
         assert_eq!(none.process(this), None);
         drop((program, door));

@@ -22,9 +22,9 @@ pub struct HostPattern {
     port: Option<u16>,
 }
 
-/// An entry that is no host.
+/// An entry that is not a host.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{entry:?} is no host: write example.org, *.example.org or example.org:8443")]
+#[error("{entry:?} is not a host: write example.org, *.example.org or example.org:8443")]
 pub struct BadHost {
     entry: String,
 }

@@ -71,8 +71,8 @@ impl fmt::Debug for ApiKey {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// The address is no address.
-    #[error("{0:?} is no address of an API: write https://host")]
+    /// The address is not valid.
+    #[error("{0:?} is not the address of an API: write https://host")]
     Address(String),
     /// A key cannot be sent in the clear to another machine.
     #[error("{0:?} would send the key unencrypted: write https://")]
@@ -139,7 +139,7 @@ impl ModelApi {
     ) -> Answer {
         let (method, path) = (request.method().as_str(), request.uri().path());
         if !CALLS.contains(&(method, path)) {
-            let words = format!("{method} {path} is no call that this door takes");
+            let words = format!("{method} {path} is not a call that this proxy passes on");
             return say(StatusCode::FORBIDDEN, &words);
         }
         if !self.is_shown(&request) {

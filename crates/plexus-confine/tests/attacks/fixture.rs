@@ -1,4 +1,4 @@
-//! What stands outside the wall: secrets, a victim, servers of every kind. Each greets or holds the
+//! What is outside the wall: secrets, a victim, servers of every kind. Each greets or holds the
 //! treasure, so that an attack that found it has certainly got through.
 
 use std::fs;

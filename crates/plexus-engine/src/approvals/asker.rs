@@ -1,8 +1,8 @@
-//! The process that opened a connection, as the egress process of its run noted it and the kernel
-//! describes it.
+//! Finds the process that opened a connection. The egress process of its run noted its pid; the
+//! kernel says what it runs and who started it.
 //!
-//! What it runs and who started it comes from the kernel. The words of a process are its own to
-//! change, so they only choose among commands that are known to run.
+//! A process can change its own arguments, so they are used only to choose among commands that we
+//! know to be running.
 
 use std::fs;
 use std::io::Read as _;
@@ -36,7 +36,7 @@ pub(super) enum Place {
     /// The agent, or something that the agent started, started it. The words of the processes in
     /// between, and its own; the agent's own child comes first.
     Below(Vec<String>),
-    /// It outlived whoever started it.
+    /// It outlived the process that started it.
     Left,
 }
 

@@ -19,8 +19,8 @@ use crate::event::ToNewEvent;
 use crate::session::SessionConfig;
 
 impl Approvals {
-    /// Decides an approval for `caller`, then sends the answer. Repeating the same answer succeeds;
-    /// a different one is a conflict that names the standing decision.
+    /// Commits a decision of `caller`; the commit wakes the task that sends the answer. Repeating
+    /// the same answer succeeds; a different one is a conflict that names the standing decision.
     ///
     /// A rule that remembers the decision is part of the same transaction.
     pub async fn respond(
@@ -67,7 +67,7 @@ impl Approvals {
         };
         let (record, fresh) = committed
             .approval()
-            .ok_or_else(|| CallError::internal("decide: the store did not say what stands"))?;
+            .ok_or_else(|| CallError::internal("decide: the store returned no decision"))?;
         let record = record.clone();
         self.decided(&record, fresh);
         Ok((record, fresh))
@@ -147,7 +147,8 @@ impl Approvals {
             && !self.agents.get(&config.agent)?.driver.takes_edit(&record.tool_name)
         {
             return Err(CallError::invalid(format_args!(
-                "allow another input: {} has not the power edit_input, it runs what it asked about",
+                "allow another input: {} does not have the power edit_input: it runs what it asked \
+                 about",
                 config.agent
             ))
             .with_field("updated_input")

@@ -175,7 +175,7 @@ impl Approvals {
     }
 }
 
-/// How the rules of a ruling stand in the store.
+/// The rules of a ruling, as the store has them.
 enum Used {
     InForce,
     /// One of them is gone or used up.

@@ -119,7 +119,7 @@ impl Approvals {
                 Ok(committed) => {
                     let record = committed.approval().map(|(record, _)| record.id);
                     let id = record.ok_or_else(|| {
-                        StoreError::invalid("open an approval: the store did not say which")
+                        StoreError::invalid("open an approval: the store returned no approval")
                     })?;
                     return self.store.approval(id).await;
                 }

@@ -39,7 +39,7 @@ impl Approvals {
         let tools = &self.views.tools;
         match (tools.question(config, &record.tool_name, &input), answers) {
             (None | Some(Question::Plan { .. }), None) => Ok(None),
-            (None, Some(_)) => Err(refused("this request is no question")),
+            (None, Some(_)) => Err(refused("this request is not a question")),
             (Some(Question::Choices { .. }), None) => {
                 Err(refused("this is a question, and an allow without answers answers nothing")
                     .with_hint("give answers, by the ids of its parts, or deny it"))

@@ -1,7 +1,7 @@
 //! Runs git over somebody's working tree without reading anything of theirs that it could execute.
 //!
 //! Git obeys the configuration of a repository: filters, hooks, a monitor of files, programs that
-//! show differences. Whoever wrote the repository chose those. So git gets a directory of its own
+//! show differences. The author of the repository chose those. So git gets a directory of its own
 //! here ([`Shadow`]), with our configuration, and only the objects of the repository are read, as
 //! data. The attributes in the working tree may still name filters, but nothing says what program
 //! they are.

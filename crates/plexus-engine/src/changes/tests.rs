@@ -105,7 +105,7 @@ async fn what_changed_since_the_beginning_is_told_file_by_file() {
     ];
     let expected = expected.map(|(change, path, diff)| (change, path.to_owned(), diff.to_owned()));
     assert_eq!(site.since(session, &site.work()).await, expected);
-    // A commit is no end of it.
+    // A commit does not end it.
     site.git(&["add", "--all"]);
     site.git(&["commit", "--quiet", "--message", "second"]);
     assert_eq!(site.since(session, &site.work()).await, expected);

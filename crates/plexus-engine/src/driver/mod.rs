@@ -60,8 +60,8 @@ pub trait Driver: Send + Sync + 'static {
         None
     }
 
-    /// Whether a prompt that is sent again under its id is done once. After a restart it is sent
-    /// again then, when the agent has said nothing of it; otherwise never.
+    /// Whether the agent runs a prompt only once when it is sent twice under the same id. If so, a
+    /// restarted server sends a prompt again that the agent has not echoed; if not, never.
     fn prompts_repeat(&self) -> bool {
         false
     }

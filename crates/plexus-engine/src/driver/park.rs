@@ -61,10 +61,10 @@ pub enum NotParkable {
     #[error("this agent cannot be parked")]
     NoPower,
     /// This version of the agent is not known to ask again, or one that was woken did not.
-    #[error("its version is not known to ask again")]
+    #[error("its version is not known to ask again when it is resumed")]
     Version,
-    /// The process asks in a way that cannot be taken up again.
-    #[error("its channel or its chat cannot be taken up again")]
+    /// The process asks in a way that cannot be resumed.
+    #[error("its channel or its chat cannot be resumed")]
     Channel,
     /// The chat is being stopped, or its process is leaving.
     #[error("the chat is being ended")]
@@ -73,7 +73,7 @@ pub enum NotParkable {
     #[error("another question is open, or an answer is under way")]
     OtherQuestions,
     /// A message waits that the agent has not begun with.
-    #[error("a message waits behind the call")]
+    #[error("a message waits after the call")]
     Queued,
     /// A background task runs.
     #[error("a background task runs")]
@@ -97,7 +97,7 @@ pub enum NotParkable {
     #[error("the conversation went on after the call")]
     NotLast,
     /// The agent is in a permission mode that the next process would not have.
-    #[error("it is in a permission mode that is not taken up again")]
+    #[error("it is in a permission mode that a resumed process would not have")]
     Mode,
     /// The agent's shell has moved to another directory.
     #[error("its shell has moved to another directory")]

@@ -51,7 +51,7 @@ impl HookAnswers {
             Some(token) => Ok(token),
             None => {
                 let error = CallError::unauthorized(
-                    "accept this button: it is none of ours, or its approval is gone",
+                    "accept this button: this server did not make it, or its approval is gone",
                 );
                 self.refused(receiver, &error).await;
                 Err(error)
@@ -71,9 +71,9 @@ impl HookAnswers {
     async fn decide(&self, answer: HookAnswer) -> Result<HookAnswered, CallError> {
         let unknown = || {
             CallError::unauthorized(
-                "accept this token: it is none of ours, or its approval is gone",
+                "accept this token: this server did not make it, or its approval is gone",
             )
-            .with_hint("send the token of the webhook's own body, as it is")
+            .with_hint("send the token unchanged, as it is in the body of the webhook")
         };
         let (store, hooks) = (&self.approvals.store, &self.approvals.hooks);
         let claim = token::read(&SecretToken::new(answer.token)).ok_or_else(unknown)?;
@@ -122,16 +122,16 @@ impl HookAnswers {
         };
         match store.commit(vec![decision, Change::AppendAudit(line)], Priority::Urgent).await {
             Ok(committed) => {
-                let (record, fresh) = committed.approval().ok_or_else(|| {
-                    CallError::internal("decide: the store did not say what stands")
-                })?;
+                let (record, fresh) = committed
+                    .approval()
+                    .ok_or_else(|| CallError::internal("decide: the store returned no decision"))?;
                 self.approvals.decided(record, fresh);
                 Ok(HookAnswered { approval_id: record.id, status: record.status })
             }
             Err(StoreError::Conflict { message, .. }) => {
                 let record = store.approval(record.id).await?;
                 match record.status {
-                    // It stands undecided, so it was the input that is another.
+                    // It is still undecided, so the input is another one: its digest differs.
                     ApprovalStatus::Pending => {
                         Err(CallError::conflict(message).with_standing(as_decision(&record)))
                     }
@@ -168,7 +168,9 @@ impl HookAnswers {
 impl Answers for HookAnswers {
     async fn answer(&self, body: &[u8]) -> Result<Value, CallError> {
         if !self.approvals.hooks.somebody_may_answer() {
-            return Err(CallError::not_found("take an answer: nobody outside may decide here"));
+            return Err(CallError::not_found(
+                "take an answer: no receiver of this server may decide",
+            ));
         }
         // What serde says may quote the body, and the body holds a token.
         let read = || {

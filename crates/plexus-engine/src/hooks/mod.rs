@@ -107,8 +107,8 @@ impl Hooks {
         self.entries(event, told, |_| Uuid::now_v7())
     }
 
-    /// The same for what may be noticed again after a restart: `what` names it, and the same again
-    /// has the same id.
+    /// Like [`tell`](Self::tell), for something that a restarted server may notice a second time.
+    /// The message id is computed from `what`, so the second message has the same id as the first.
     pub(crate) fn tell_once(
         &self,
         event: HookEvent,
@@ -219,8 +219,7 @@ impl Hooks {
         Ok(told.into_iter().map(Change::Enqueue).collect())
     }
 
-    /// Tells of a request that needs nobody any more. `record` shows how it stands after the
-    /// decision.
+    /// Tells of a request that is settled. `record` is the approval after the decision.
     pub(crate) fn resolved(&self, record: &ApprovalRecord) -> Result<Vec<OutboxEntry>, StoreError> {
         let event = match record.status {
             ApprovalStatus::Expired => HookEvent::ApprovalExpired,
@@ -312,8 +311,8 @@ impl From<HookBody> for Told {
     }
 }
 
-/// The message about a pending request. It has room for an answer if the receiver can see the whole
-/// input.
+/// The message about a pending request. It can be answered (`respond` is set) only if it holds the
+/// whole input.
 fn asking(approval: AskedApproval, input_bytes: usize, deadline: Option<UnixMillis>) -> Told {
     if input_bytes > MAX_TOLD_INPUT_BYTES {
         let input_bytes = Some(input_bytes as u64);

@@ -14,7 +14,7 @@ use plexus_store::UnixMillis;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// What stands after the prefix of all our tokens.
+/// What follows the prefix of all our tokens.
 const KIND: &str = "hook_";
 
 /// The characters of an approval, a time and a MAC in hexadecimal.
@@ -129,7 +129,7 @@ pub fn shorten(token: &SecretToken) -> Option<String> {
     Some(URL_SAFE_NO_PAD.encode(bytes))
 }
 
-/// Reads a short form; nothing when it is none.
+/// Reads a short form; `None` when it is not one.
 pub(super) fn read_short(text: &str) -> Option<Short> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
     let (id, rest) = bytes.split_first_chunk::<16>()?;
@@ -141,7 +141,7 @@ pub(super) fn read_short(text: &str) -> Option<Short> {
     })
 }
 
-/// Reads what a token says; nothing when it is no such token.
+/// Reads what a token says; `None` when it is not such a token.
 pub(super) fn read(token: &SecretToken) -> Option<Presented> {
     let text = token.expose().strip_prefix(TOKEN_PREFIX)?.strip_prefix(KIND)?;
     let (digits, receiver) = (text.get(..HEX_CHARS)?, text.get(HEX_CHARS..)?.strip_prefix('_')?);

@@ -46,7 +46,7 @@ pub(crate) struct Heartbeat {
 /// How a renewal went.
 enum Renewal {
     Done,
-    /// The store does not answer; the lease may stand.
+    /// The store does not answer; the lease may still be valid.
     Unheard,
     /// The lease is over.
     Over(StoreError),

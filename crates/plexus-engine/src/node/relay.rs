@@ -128,18 +128,18 @@ impl Neighbours {
             let left = u64::try_from(server.lease_left.as_millis()).unwrap_or(0).max(1_000);
             return Err(CallError::busy(
                 format_args!(
-                    "{method}: the server {} has this session and was not heard of",
+                    "{method}: the server {} has this session and has not been heard from",
                     server.name
                 ),
                 left,
             )
-            .with_hint("it comes back, or another server ends what it left open"));
+            .with_hint("try again: it comes back, or another server ends what it left open"));
         }
         let Some(relay) = self.relay.get() else { return Err(to.ask_there(method)) };
         let unreadable = |error: serde_json::Error| {
             tracing::error!(%error, method, "a call could not be passed on");
             CallError::internal(format_args!(
-                "{method}: the server {} was misunderstood",
+                "{method}: the server {} gave an answer that cannot be read",
                 server.name
             ))
         };

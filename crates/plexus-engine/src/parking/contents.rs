@@ -26,7 +26,7 @@ const MAX_BYTES: u64 = 512 * 1024 * 1024;
 /// How much of a file is read at a time.
 const READ_BYTES: usize = 64 * 1024;
 
-/// The part of a repository that is its own business: two clones of one commit differ in it.
+/// The directory that is left out: two clones of one commit differ in it.
 const GIT: &str = ".git";
 
 /// Why directories have no digest.
@@ -123,7 +123,7 @@ impl Contents {
     }
 }
 
-/// A pipe in the place of a file keeps nobody waiting.
+/// Opens without blocking: a pipe in the place of a file would wait for a writer.
 const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
 /// The longest file of a repository's own that is read here.

@@ -9,7 +9,7 @@
 //! - [`wake`]: starting the process that asks again;
 //! - [`waker`]: who is woken, and when.
 //!
-//! The two ends of it in a run are in `run/park.rs` and `run/woken.rs`.
+//! `run/park.rs` parks a run, and `run/woken.rs` is the run of a woken agent.
 //!
 //! The transcript is marked when an agent is woken, not when it is parked: a parked conversation
 //! that somebody resumes or copies has forgotten the call, and nothing of it can run.
@@ -74,11 +74,11 @@ pub(crate) fn inode(directory: &Path) -> Option<u64> {
     directory.metadata().ok().map(|found| found.ino())
 }
 
-/// The share of the memory that must be left, as a divisor: a machine with less parks whoever
-/// waits, however short.
+/// The share of the memory that must be left, as a divisor: a machine with less parks every agent
+/// that waits, however short.
 const SHORT_OF_MEMORY: u64 = 20;
 
-/// Whether the machine is short of memory. One that does not say is not.
+/// Whether the machine is short of memory. One that does not report its memory is not.
 pub(crate) fn memory_is_short() -> bool {
     plexus_fault::fails!("memory.short")
         || std::fs::read_to_string("/proc/meminfo").is_ok_and(|text| is_short(&text))

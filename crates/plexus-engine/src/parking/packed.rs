@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_torn_or_too_long_is_refused() {
+    fn a_torn_or_too_long_transcript_is_refused() {
         let packed = pack("{\"a\":1}\n").unwrap().unwrap();
         assert!(unpack(&packed[..packed.len() - 1]).is_err());
         assert!(unpack(b"{}").is_err());

@@ -26,7 +26,7 @@ pub(crate) const NO_LINK: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed(
 /// Why a parked agent cannot be woken. Nothing of it has run, and nothing will.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unwakeable {
-    #[error("its transcript {} was changed since it was parked", .0.display())]
+    #[error("its transcript {} was changed after it was parked", .0.display())]
     Changed(PathBuf),
     #[error("its transcript {} is gone, and so is our copy", .0.display())]
     Gone(PathBuf),
@@ -38,11 +38,11 @@ pub(crate) enum Unwakeable {
     Version(String),
     #[error("another server parked it, and {0}, so the directories here cannot be compared")]
     Incomparable(String),
-    #[error("another server parked it, and {} holds something else here than it did there", .0.display())]
+    #[error("another server parked it, and {} does not hold the same files here", .0.display())]
     OtherContents(PathBuf),
     #[error("another server parked it, and its transcript in the store is missing or damaged")]
     NotStored,
-    #[error("it was woken on too many servers that did not come back")]
+    #[error("it was woken on too many servers that then ended")]
     TooOften,
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn find(place: &TranscriptPlace) -> Option<PathBuf> {
     paths.find(|path| path.symlink_metadata().is_ok_and(|it| it.is_file()) && is_plain(path))
 }
 
-/// Whether no link stands for the file, its folder or the directory of all folders. An agent within
+/// Whether neither the file, its folder nor the directory of all folders is a link. An agent within
 /// a wall can write there, and must not lead us elsewhere.
 fn is_plain(path: &Path) -> bool {
     path.ancestors().take(3).all(|it| it.symlink_metadata().is_ok_and(|it| !it.is_symlink()))

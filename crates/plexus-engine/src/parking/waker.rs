@@ -17,7 +17,7 @@ use crate::approvals::Approvals;
 use crate::supervisor::Supervisor;
 use crate::wait::STORE_RETRY;
 
-/// How long the waker goes without a look, should it miss a word.
+/// The longest time between two looks at the store, in case a wake is missed.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// Whose agents are looked for.

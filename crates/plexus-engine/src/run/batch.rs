@@ -95,8 +95,8 @@ impl Run {
         Ok(())
     }
 
-    /// Reads the session anew when something has changed under us, and lets go of what is no longer
-    /// ours.
+    /// Returns the session, read again after something changed it. Ends the run when the session was
+    /// deleted or its chat is no longer the open one.
     pub(super) async fn known(&mut self) -> Result<Option<Arc<Known>>, StoreError> {
         if let Some(known) = &self.known {
             return Ok(Some(Arc::clone(known)));
@@ -323,8 +323,8 @@ impl Run {
             None => None,
         };
         if open.as_ref().is_some_and(|chat| chat.trace == Trace::Ephemeral) {
-            // That chat gets a process of its own, on a copy of the conversation; this one's turn
-            // waits for nobody.
+            // The open chat is ephemeral and gets its own process. Nobody wants the turn that this
+            // process began, so it is ended.
             self.end_now();
             return Ok(());
         }

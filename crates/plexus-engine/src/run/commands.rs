@@ -129,7 +129,7 @@ impl Run {
         }
         if !state.mind.powers().steer {
             return Err(CallError::invalid(
-                "send into this chat: its agent has not the power steer",
+                "send into this chat: its agent does not have the power steer",
             )
             .with_hint("wait for the chat to end, then start another"));
         }

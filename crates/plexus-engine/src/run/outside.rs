@@ -47,8 +47,8 @@ pub(super) fn notice(changed: &[PathBuf]) -> Option<ChatEvent> {
     };
     (!named.is_empty()).then(|| {
         ChatEvent::notice(format!(
-            "programs outside the wall may run what these say, which were made, changed or removed \
-             since the agent started: {}{more}; look at them before you go on",
+            "these files, which programs outside the wall may run, were made, changed or removed \
+             since the agent started: {}{more}; look at them before you continue",
             named.join(", ")
         ))
     })

@@ -7,7 +7,7 @@ use super::super::shell::programs::{self, Nature};
 use super::super::shell::{self, MAX_DEPTH, Script, Word};
 use super::{Matcher, show};
 
-/// Where a command stands, and what that means for the rules that cover it.
+/// The place of a command in its line, which decides which rules cover it.
 #[derive(Clone, Copy)]
 struct Place {
     /// Whether it is the only command, so that its changes reach no other.

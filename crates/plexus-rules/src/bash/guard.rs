@@ -112,7 +112,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// Looks for the words of guards in a text that is no command.
+    /// Looks for the words of guards in a text that is not a command.
     fn guard_text(&self, text: &str, findings: &mut Findings<'_>) {
         // The shell removes quotes when it runs the text.
         let plain: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();

@@ -71,7 +71,7 @@ impl Kind {
             "AWK" => Self::Awk,
             "JQ" => Self::Jq,
             "AWKVAR" => Self::AwkVar,
-            _ => return Err(format!("`{name}` is no kind")),
+            _ => return Err(format!("`{name}` is not a kind")),
         })
     }
 

@@ -297,7 +297,7 @@ fn header(line: &'static str, mut names: Vec<&'static str>) -> Result<Vec<Entry>
             "talks" => effect = Some(Effect::Talks),
             "words" => style = Style::Words,
             "text" => style = Style::Text,
-            other => return Err(format!("`{other}` is no effect and no style")),
+            other => return Err(format!("`{other}` is neither an effect nor a style")),
         }
     }
     let effect = effect.ok_or("no effect")?;

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_only_at_run_time_is_marked() {
+    fn words_known_only_at_run_time_are_opaque() {
         for raw in [
             "$x", "a$x", "\"$x\"", "{a,b}", "~root/x", "a=~/x", "$'a'", "=ls", "`ls`", "$(ls)",
             "'", "~/*.rs",

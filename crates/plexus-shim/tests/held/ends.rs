@@ -129,7 +129,7 @@ fn a_grandchild_that_holds_the_output_does_not_hold_the_end() {
 }
 
 #[test]
-fn what_a_grandchild_said_in_time_is_kept() {
+fn output_of_a_grandchild_is_kept_until_the_run_ends() {
     let mut shim = Shim::start_with(
         "(sleep 0.05; echo late; printf unfinished; exec sleep 600) & exit 0",
         without_stdin,

@@ -19,7 +19,7 @@ use super::server::{Lease, RegisterServer, RenewLease, TakeOver, TakenOver};
 use super::session::{CreateSession, DeleteSession, UpdateSession};
 use super::token::{RevokeTokens, Token};
 
-/// One change. Each names the state it expects; when that does not stand, the whole list is refused
+/// One change. Each names the state it expects; in another state, the whole list is refused
 /// with the typed error of that change.
 ///
 /// Changes of one list see those before them: a session created first can start a chat second.
@@ -151,14 +151,14 @@ pub enum Outcome {
     },
     /// A run was created.
     Run(RunKey),
-    /// The approval as it stands now.
+    /// The approval as it is now.
     Approval {
         /// The record.
         record: ApprovalRecord,
         /// Whether this change made it so.
         fresh: Fresh,
     },
-    /// The rule as it stands now.
+    /// The rule as it is now.
     Rule(StoredRule),
     /// How many were removed.
     Count(u64),

@@ -21,7 +21,7 @@ pub struct Chat {
     pub number: u32,
     /// The activation that owns its handles. It never changes.
     pub owner: PluginId,
-    /// How it stands.
+    /// Its status.
     pub status: ChatStatus,
     /// The uuid its prompt carries to the CLI, so that the same prompt sent twice runs once.
     pub prompt_uuid: Uuid,

@@ -166,7 +166,7 @@ fn outbox(entries: &[OutboxEntry]) -> Result<usize, StoreError> {
 fn event(event: &NewEvent) -> Result<usize, StoreError> {
     name("event_type", &event.event_type)?;
     if !event.body.is_object() {
-        return Err(StoreError::invalid("append the event: its body is no JSON object"));
+        return Err(StoreError::invalid("append the event: its body is not a JSON object"));
     }
     bounded("event", event.body.len(), MAX_EVENT_BYTES)
 }
@@ -182,7 +182,7 @@ fn name(what: &str, name: &str) -> Result<usize, StoreError> {
 
 fn object(what: &str, json: &JsonText) -> Result<usize, StoreError> {
     if !json.is_object() {
-        return Err(StoreError::invalid(format_args!("use this {what}: it is no JSON object")));
+        return Err(StoreError::invalid(format_args!("use this {what}: it is not a JSON object")));
     }
     bounded(what, json.len(), MAX_FIELD_BYTES)
 }

@@ -137,7 +137,7 @@ pub enum StoreError {
     },
     /// A flush to disk failed. The state of the disk is unknown until the file is opened again, so
     /// nothing more is written: stop the server.
-    #[error("trust the disk: {message}; stop the server and look at the disk")]
+    #[error("trust the disk: {message}; stop the server and check the disk")]
     Poisoned {
         /// The failure.
         message: String,

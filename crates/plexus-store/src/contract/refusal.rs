@@ -1,6 +1,6 @@
 //! Refusals that depend on the stored state, in the same words for every engine.
 //!
-//! The tables read the record that stands and hand it in. Most rules are decided here; where only a
+//! The tables read the current record and hand it in. Most rules are decided here; where only a
 //! statement can tell (an `UPDATE` that names the state it expects), the tables decide and take the
 //! words from here. Bounds that need no look at the store are in [`check`](super::check).
 
@@ -63,7 +63,7 @@ pub(crate) fn new_name_taken(name: &str, holder: SessionId) -> StoreError {
     StoreError::conflict(format_args!("rename it to {name:?}: the name is taken"), &holder)
 }
 
-/// Refuses an update of another revision than the one that stands.
+/// Refuses an update of another revision than the current one.
 pub(crate) fn update(update: &UpdateSession, standing: &SessionRecord) -> Judged {
     match update.expects_revision {
         Some(revision) if revision != standing.revision => {
@@ -101,7 +101,7 @@ pub(crate) fn chat_running(standing: &Chat) -> StoreError {
 }
 
 pub(crate) fn chat_full() -> StoreError {
-    StoreError::invalid("append the event: the chat has as many events as it can have")
+    StoreError::invalid("append the event: the chat has the most events that it can have")
 }
 
 // Readers' positions.
@@ -155,7 +155,7 @@ pub(crate) fn run_goes_on(run: &RunRecord) -> Judged {
     }
 }
 
-/// Refuses a journal position before the one that is expected to stand.
+/// Refuses a journal position before the expected one.
 pub(crate) fn journal_goes_on(set: &SetJournalPosition) -> Judged {
     if set.to >= set.expects {
         Ok(())
@@ -225,15 +225,15 @@ pub(crate) fn decision(
 }
 
 pub(crate) fn passed_on(standing: &ApprovalRecord) -> StoreError {
-    StoreError::conflict("escalate: it is decided, or somebody else has done it", standing)
+    StoreError::conflict("escalate: it is decided, or was escalated already", standing)
 }
 
 pub(crate) fn not_to_settle(standing: &ApprovalRecord) -> StoreError {
-    StoreError::conflict("settle: it is pending, or settled otherwise", standing)
+    StoreError::conflict("settle: it is pending, or was settled in another way", standing)
 }
 
 pub(crate) fn parked_elsewhere(standing: &ApprovalRecord) -> StoreError {
-    StoreError::conflict("park or wake: the approval is not where this step begins", standing)
+    StoreError::conflict("park or wake: the approval is in another state", standing)
 }
 
 // Rules.
@@ -253,7 +253,7 @@ pub(crate) fn rule_used_up(standing: &StoredRule) -> StoreError {
 // Servers that share the store.
 
 pub(crate) fn lease_over(lease: Lease) -> StoreError {
-    StoreError::fenced(format_args!("write as server {}: its lease is over", lease.server))
+    StoreError::fenced(format_args!("write as server {}: its lease has ended", lease.server))
 }
 
 pub(crate) fn of_another(owner: ServerId) -> StoreError {

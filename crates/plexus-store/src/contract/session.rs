@@ -58,7 +58,7 @@ pub struct SessionRecord {
 pub struct ChatFacts {
     /// Its number.
     pub number: u32,
-    /// How it stands.
+    /// Its status.
     pub status: ChatStatus,
     /// How many events it has.
     pub total_events: u32,

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_say_it_as_a_url_is_refused_and_never_goes_without() {
+    fn an_address_that_is_not_a_url_is_refused_and_not_shown() {
         for text in ["host=h password=s3cret sslmode=prefer", "host=h password=s3cret", "s3cret"] {
             match Connector::new(text) {
                 Err(StoreError::Invalid { message }) => {

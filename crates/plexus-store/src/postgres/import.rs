@@ -164,7 +164,7 @@ fn require_known_tables(db: &Connection) -> Result<(), StoreError> {
         // The index of search is filled again by whoever opens the database.
         if name != META && !name.starts_with("search_") && !TABLES.contains(&name.as_str()) {
             return Err(StoreError::invalid(format_args!(
-                "move the store: {name} has no place in the database"
+                "move the store: the database has no table {name}"
             )));
         }
     }
@@ -209,7 +209,7 @@ fn read_table(
             let known = types.get(&(table.to_owned(), name.clone())).map(String::as_str);
             known.ok_or_else(|| {
                 StoreError::invalid(format_args!(
-                    "move the store: {table}.{name} has no place in the database"
+                    "move the store: the database has no column {table}.{name}"
                 ))
             })
         })

@@ -146,7 +146,7 @@ impl Locks {
     }
 }
 
-/// Locks a lease that stands by the database's clock.
+/// Locks a lease that is valid by the database's clock.
 const LEASE: &str = concat!(
     "SELECT 1 FROM servers WHERE uuid = $1 AND epoch = $2 AND state = 0 AND lease_until > ",
     now!(),
@@ -158,7 +158,7 @@ pub(super) async fn prepare_lease(conn: &Conn) -> Result<(), StoreError> {
     conn.statement(LEASE).await.map(drop)
 }
 
-/// Locks a lease, so that nobody ends it before this transaction does. Returns whether it stands.
+/// Locks a lease, so that nobody ends it before this transaction does. Returns whether it is valid.
 pub(super) async fn lock_lease(conn: &Conn, lease: Lease) -> Result<bool, StoreError> {
     let statement = conn.statement(LEASE).await?;
     let (server, epoch) = (lease.server.as_uuid(), int(lease.epoch));

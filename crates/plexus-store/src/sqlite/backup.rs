@@ -31,7 +31,7 @@ pub(super) fn integrity(conn: &Connection) -> Result<Vec<String>, StoreError> {
 pub(super) fn backup(conn: &Connection, to: &Path) -> Result<(), StoreError> {
     if to.exists() {
         return Err(StoreError::invalid(format_args!(
-            "write a backup to {}: there is something already",
+            "write a backup to {}: the path exists; name another one",
             to.display()
         )));
     }

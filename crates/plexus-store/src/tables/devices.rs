@@ -49,7 +49,7 @@ pub(super) async fn add(tx: &mut Tx<'_, impl Sql>, new: &AddDevice) -> Result<Ou
     if known.len() >= MAX_DEVICES {
         return Err(StoreError::conflict(
             format_args!(
-                "pair {:?}: {MAX_DEVICES} devices are paired, and no more may be",
+                "pair {:?}: {MAX_DEVICES} devices are paired, the most there may be; revoke one",
                 new.name
             ),
             &known.len(),

@@ -7,8 +7,7 @@
 //! - `tx`: one list of changes while it is applied.
 //! - one module for each subject (`sessions`, `chats`, `events`, …): the statements.
 //! - `upkeep`: counting, checking, pruning.
-//! - `store`: the contract, handed to the modules above and to what each engine does in its own
-//!   way.
+//! - `store`: implements the contract by calling the modules above or the engine.
 //!
 //! Everything here is generic over [`Sql`](sql::Sql) and written once. How changes get in (writers,
 //! group commit, locks, leases, notifications) belongs to each engine.

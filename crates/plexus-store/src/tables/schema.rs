@@ -51,7 +51,8 @@ struct Step {
 }
 
 /// Every step, in order. PostgreSQL came when SQLite was at version 3, so its first version is all
-/// of them at once.
+/// of them at once. `writers.sql` has no number because SQLite does not take it, and no step was
+/// ever numbered 0008.
 const STEPS: &[Step] = &[
     Step { sql: include_str!("migrations/0001_start.sql"), sqlite: Some(1), postgres: Some(1) },
     Step {

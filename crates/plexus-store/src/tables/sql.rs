@@ -277,7 +277,7 @@ impl Column for u32 {
     fn read(row: &Row<'_>, column: usize) -> Result<Option<Self>, StoreError> {
         let small = |number: i64| {
             Self::try_from(number)
-                .map_err(|_| StoreError::Corrupt { message: format!("{number} is no count") })
+                .map_err(|_| StoreError::Corrupt { message: format!("{number} is not a count") })
         };
         row.int(column)?.map(small).transpose()
     }

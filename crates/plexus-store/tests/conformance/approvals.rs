@@ -382,7 +382,7 @@ pub(crate) async fn lists_show_the_stage_they_are_asked_for(
     Ok(())
 }
 
-pub(crate) async fn what_a_chat_was_refused_is_counted(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn refused_calls_of_a_chat_are_counted(store: &dyn Store) -> anyhow::Result<()> {
     let s = session(store, "s", None).await?;
     let verdicts = [Verdict::Deny, Verdict::Expire, Verdict::Expire, allow(), Verdict::Cancel];
     for number in 0..2 {

@@ -116,7 +116,7 @@ pub(crate) async fn a_chat_ends_once_and_takes_the_head_along(
     assert_eq!(
         store.node(next.user_node).await?.parent,
         Some(last.node_id()),
-        "the next chat goes on behind it"
+        "the next chat continues after it"
     );
     Ok(())
 }

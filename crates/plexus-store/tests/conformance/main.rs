@@ -132,7 +132,7 @@ suite! {
         the_parent_hears_of_its_childs_question,
         too_many_pending_ones_are_busy,
         lists_show_the_stage_they_are_asked_for,
-        what_a_chat_was_refused_is_counted,
+        refused_calls_of_a_chat_are_counted,
     }
     decisions {
         the_last_use_of_a_rule_is_taken_once,
@@ -165,7 +165,7 @@ suite! {
     }
     servers {
         without_a_lease_nothing_is_owned,
-        what_a_server_begins_is_its_own,
+        a_run_belongs_to_the_server_that_began_it,
         another_servers_run_is_fenced,
         registering_again_keeps_the_runs_and_ends_the_epoch,
         an_expired_lease_writes_nothing,
@@ -181,7 +181,7 @@ suite! {
         only_the_sessions_that_are_asked_for_are_searched,
         pages_go_on_where_the_last_one_ended,
         queries_with_quotes_and_operators_are_safe,
-        what_is_deleted_or_pruned_is_found_no_more,
+        deleted_and_pruned_events_are_not_found,
         old_events_are_indexed_in_bounded_steps,
     }
     upkeep {

@@ -207,7 +207,7 @@ pub(crate) async fn queries_with_quotes_and_operators_are_safe(
     Ok(())
 }
 
-pub(crate) async fn what_is_deleted_or_pruned_is_found_no_more(
+pub(crate) async fn deleted_and_pruned_events_are_not_found(
     store: &dyn Store,
 ) -> anyhow::Result<()> {
     let (kept, gone) = (session(store, "kept", None).await?, session(store, "gone", None).await?);

@@ -136,7 +136,9 @@ pub(crate) async fn without_a_lease_nothing_is_owned(store: &dyn Store) -> anyho
     Ok(())
 }
 
-pub(crate) async fn what_a_server_begins_is_its_own(store: &dyn Store) -> anyhow::Result<()> {
+pub(crate) async fn a_run_belongs_to_the_server_that_began_it(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
     let id = ServerId::generate();
     let lease = register(store, id, "alpha", LONG).await?;
     assert_eq!((lease, store.lease()), (Lease { server: id, epoch: 1 }, Some(lease)));

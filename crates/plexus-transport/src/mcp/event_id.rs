@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_an_id_is_refused() {
+    fn a_malformed_event_id_is_refused() {
         assert_eq!(id("1", &"k".repeat(MAX_PART_BYTES + 1)).write(), None);
         for request in ["{}", "null", "true", "[1]"] {
             let text = id(request, "k").write().expect("an id");

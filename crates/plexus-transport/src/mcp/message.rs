@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_message_has_its_code() {
+    fn a_malformed_message_has_its_error_code() {
         for (body, code) in [
             ("", -32700),
             ("{", -32700),

@@ -243,7 +243,7 @@ async fn ask_rmcp(doors: &Doors, caller: Caller, parts: Parts, body: Body) -> Re
         // content type.
         return refuse(
             StatusCode::BAD_REQUEST,
-            &message::unreadable("it is no message of this protocol"),
+            &message::unreadable("it is not a message of this protocol"),
         );
     }
     response.map(Body::new)

@@ -63,10 +63,10 @@ pub(super) fn called(hub: &Hub, request: CallToolRequestParams) -> Result<Called
     };
     if let Some(unknown) = given.keys().next() {
         return Err(CallError::invalid(format_args!(
-            "call {name}: {unknown} is no parameter of {RELAY}"
+            "call {name}: {unknown} is not a parameter of {RELAY}"
         ))
         .with_field(unknown.clone())
-        .with_hint("what the method takes goes into params"));
+        .with_hint("put the parameters of the method into params"));
     }
     let Some(method) = hub.tool(&tool_name(&name)) else {
         return Err(
@@ -75,7 +75,7 @@ pub(super) fn called(hub: &Hub, request: CallToolRequestParams) -> Result<Called
     };
     if method.shape == Shape::Streaming || method.resume.is_some() {
         return Err(CallError::invalid(format_args!(
-            "call {name} as a tool: it has no one answer"
+            "call {name} as a tool: it answers with a stream"
         ))
         .with_field("method")
         .with_hint("agents.poll reads events, a page at a time"));

@@ -207,7 +207,7 @@ async fn changes(doors: &Doors, caller: Caller, found: &Found) -> Result<ReplySt
     match doors.hub.call_internal(call, &name, found.params.clone()).await? {
         Reply::Stream(stream) => Ok(stream),
         Reply::Value(_) => {
-            Err(CallError::internal(format_args!("listen to {name}: it is no stream")))
+            Err(CallError::internal(format_args!("listen to {name}: it is not a stream")))
         }
     }
 }

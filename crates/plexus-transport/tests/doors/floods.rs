@@ -138,9 +138,9 @@ async fn a_sign_in_that_is_large_is_refused_before_it_is_read() {
 
 #[tokio::test]
 async fn a_call_over_the_share_is_refused_before_its_body_comes() {
-    let desk = Arc::<HubState>::default();
+    let state = Arc::<HubState>::default();
     let limits = Limits { calls_per_caller: 2, body_timeout: NEVER, ..Limits::default() };
-    let server = Server::with(&desk, limits).await;
+    let server = Server::with(&state, limits).await;
     let promised = "content-length: 100\r\nexpect: 100-continue\r\n";
     let mut open = Vec::new();
     for path in ["/rpc", "/mcp"] {
@@ -227,14 +227,14 @@ async fn a_socket_without_a_call_is_ended_with_the_name_of_the_setting() {
 
 #[tokio::test]
 async fn a_stream_that_nobody_reads_is_ended_and_goes_on_at_its_cursor() {
-    let desk = Arc::<HubState>::default();
+    let state = Arc::<HubState>::default();
     let limits = Limits { stall_timeout: Duration::from_millis(200), ..Limits::default() };
-    let server = Server::with(&desk, limits).await;
+    let server = Server::with(&state, limits).await;
     let mut events = raw(&server, &header(&server, "GET /events", PARENT, "")).await;
     let mut socket = socket(&server, PARENT).await;
     send(&mut socket, 1, "test.count", json!({"bytes": 100_000})).await;
-    until("both streams", || desk.working() == 2).await;
-    until("the end of both", || desk.working() == 0).await;
+    until("both streams", || state.working() == 2).await;
+    until("the end of both", || state.working() == 0).await;
     until("their places", || server.doors.stats().open_streams == 0).await;
     until("what was kept for a reader that went", || server.doors.stats().held_bytes == 0).await;
     // Data already sent still arrives, and its last complete event has the cursor to continue from.
@@ -251,7 +251,7 @@ async fn a_stream_that_nobody_reads_is_ended_and_goes_on_at_its_cursor() {
 
 #[tokio::test]
 async fn streams_that_nobody_reads_hold_no_more_than_the_share_of_their_caller() {
-    let desk = Arc::<HubState>::default();
+    let state = Arc::<HubState>::default();
     let share = 3_000_000;
     let limits = Limits {
         stall_timeout: NEVER,
@@ -259,7 +259,7 @@ async fn streams_that_nobody_reads_hold_no_more_than_the_share_of_their_caller()
         held_bytes_per_caller: share,
         ..Limits::default()
     };
-    let server = Server::with(&desk, limits).await;
+    let server = Server::with(&state, limits).await;
     let mut unread = Vec::new();
     for _ in 0..8 {
         let mut socket = socket(&server, PARENT).await;
@@ -271,7 +271,7 @@ async fn streams_that_nobody_reads_hold_no_more_than_the_share_of_their_caller()
     // A stream that found room goes on; every other one was told why it ended.
     until("the end of the streams that found no room", || {
         let stats = server.doors.stats();
-        desk.working() <= 3 && stats.errors_total == 0 && stats.calls_total == 32
+        state.working() <= 3 && stats.errors_total == 0 && stats.calls_total == 32
     })
     .await;
     assert!(server.doors.stats().held_bytes <= share, "{:?}", server.doors.stats());
@@ -369,13 +369,13 @@ async fn a_page_that_is_refused_for_want_of_room_is_the_next_one_again() {
 
 #[tokio::test]
 async fn streams_and_waits_of_one_caller_are_bounded() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::with(&desk, Limits { streams_per_caller: 3, ..Limits::default() }).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::with(&state, Limits { streams_per_caller: 3, ..Limits::default() }).await;
     let mut socket = socket(&server, PARENT).await;
     for id in 0..3 {
         send(&mut socket, id, "test.sleep", json!({"ms": 600_000})).await;
     }
-    until("three waits", || desk.working() == 3).await;
+    until("three waits", || state.working() == 3).await;
     let refused = server.http.get(server.url("/events")).bearer_auth(PARENT).send().await.unwrap();
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(refused.text().await.unwrap().contains("limits.streams_per_caller"));
@@ -404,9 +404,9 @@ async fn one_caller_replaces_its_own_mcp_sessions_and_never_those_of_others() {
 
 #[tokio::test]
 async fn mcp_sessions_in_use_leave_room_for_the_operator() {
-    let desk = Arc::<HubState>::default();
+    let state = Arc::<HubState>::default();
     let limits = Limits { mcp_sessions: 16, ..Limits::default() };
-    let server = Server::with(&desk, limits).await;
+    let server = Server::with(&state, limits).await;
     let mut blocked = Vec::new();
     for n in 0..14 {
         let (client, _) = McpClient::begin(&server, CHILD).await;
@@ -414,7 +414,7 @@ async fn mcp_sessions_in_use_leave_room_for_the_operator() {
         let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         blocked.push(client.post(&ask).await);
     }
-    until("all questions", || desk.working() == 14).await;
+    until("all questions", || state.working() == 14).await;
     let begin = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}}});
     for token in [CHILD, PARENT] {

@@ -239,8 +239,8 @@ async fn unreadable_requests_and_unknown_methods_have_their_codes() {
 
 #[tokio::test]
 async fn one_caller_with_too_much_under_way_is_busy_and_others_are_not() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::with(&desk, Limits { calls_per_caller: 2, ..Limits::default() }).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::with(&state, Limits { calls_per_caller: 2, ..Limits::default() }).await;
     let sleep =
         json!({"jsonrpc": "2.0", "id": 1, "method": "test.sleep", "params": {"ms": 600_000}});
     let open: Vec<_> = (0..2)
@@ -250,7 +250,7 @@ async fn one_caller_with_too_much_under_way_is_busy_and_others_are_not() {
             )
         })
         .collect();
-    until("two calls under way", || desk.working() == 2).await;
+    until("two calls under way", || state.working() == 2).await;
     let refused =
         server.http.post(server.url("/rpc")).bearer_auth(PARENT).json(&sleep).send().await.unwrap();
     assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
@@ -264,15 +264,15 @@ async fn one_caller_with_too_much_under_way_is_busy_and_others_are_not() {
     for call in open {
         call.abort();
     }
-    until("the end of the work after the disconnect", || desk.working() == 0).await;
+    until("the end of the work after the disconnect", || state.working() == 0).await;
     let answer = server.rpc(PARENT, "test.echo", json!({"text": "again"})).await;
     assert_eq!(answer["result"]["text"], "again");
 }
 
 #[tokio::test]
 async fn waiting_calls_over_all_doors_are_bounded() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::with(&desk, Limits { streams: 1, ..Limits::default() }).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::with(&state, Limits { streams: 1, ..Limits::default() }).await;
     let events = server.http.get(server.url("/events")).bearer_auth(OPERATOR).send().await.unwrap();
     assert_eq!(events.status(), StatusCode::OK);
     let answer = server.rpc(OPERATOR, "test.sleep", json!({"ms": 1})).await;

@@ -79,9 +79,9 @@ const PATHS: [&str; 2] = ["team.core.notes", "team.notes"];
 
 #[tokio::test]
 async fn plugins_in_hubs_are_listed_called_and_resolved_at_every_door() {
-    let desk = Arc::<HubState>::default();
+    let state = Arc::<HubState>::default();
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = Server::with_more(&desk, Limits::default(), address, three_levels).await;
+    let server = Server::with_more(&state, Limits::default(), address, three_levels).await;
     let (mut mcp, _) = McpClient::begin(&server, PARENT).await;
 
     let listed = server.rpc(PARENT, "plexus.methods", json!({})).await;
@@ -115,9 +115,9 @@ async fn plugins_in_hubs_are_listed_called_and_resolved_at_every_door() {
 
 #[tokio::test]
 async fn handles_that_are_no_handles_are_refused_with_a_kind() {
-    let desk = Arc::<HubState>::default();
+    let state = Arc::<HubState>::default();
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = Server::with_more(&desk, Limits::default(), address, three_levels).await;
+    let server = Server::with_more(&state, Limits::default(), address, three_levels).await;
     let own = server.rpc(OPERATOR, "team.notes.get", json!({})).await["result"]["handle"].clone();
     let with = |change: &dyn Fn(&mut Value)| {
         let mut handle = own.clone();

@@ -233,13 +233,13 @@ async fn idle_sessions_go_and_one_more_pushes_out_the_oldest_idle_one() {
 
 #[tokio::test]
 async fn the_sessions_of_a_child_end_with_its_token() {
-    let desk = Arc::<HubState>::default();
+    let state = Arc::<HubState>::default();
     let limits = Limits { token_check: Duration::from_millis(100), ..Limits::default() };
-    let server = Server::with(&desk, limits).await;
+    let server = Server::with(&state, limits).await;
     let _of_the_child = McpClient::begin(&server, CHILD).await;
     let (of_the_parent, _) = McpClient::begin(&server, PARENT).await;
     assert_eq!(server.doors.stats().mcp_sessions, 2);
-    desk.revoked.lock().unwrap().push(CHILD.to_owned());
+    state.revoked.lock().unwrap().push(CHILD.to_owned());
     until("the end of the child's session", || server.doors.stats().mcp_sessions == 1).await;
     let ping = json!({"jsonrpc": "2.0", "id": 9, "method": "ping"});
     assert_eq!(of_the_parent.post(&ping).await.status(), StatusCode::OK);
@@ -247,23 +247,23 @@ async fn the_sessions_of_a_child_end_with_its_token() {
 
 #[tokio::test]
 async fn a_cancelled_call_drops_its_work() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let (client, _) = McpClient::begin(&server, OPERATOR).await;
     let sleep = json!({"jsonrpc": "2.0", "id": 77, "method": "tools/call", "params": {"name": "test_sleep", "arguments": {"ms": 600_000}}});
     let open = client.post(&sleep).await;
-    until("the work", || desk.working() == 1).await;
+    until("the work", || state.working() == 1).await;
     let cancel =
         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}});
     assert_eq!(client.post(&cancel).await.status(), StatusCode::ACCEPTED);
-    until("the end of the work", || desk.working() == 0).await;
+    until("the end of the work", || state.working() == 0).await;
     drop(open);
 }
 
 #[tokio::test]
 async fn a_long_call_tells_of_its_progress() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let (client, _) = McpClient::begin(&server, OPERATOR).await;
     let sleep = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
         "name": "test_sleep", "arguments": {"ms": 60_000}, "_meta": {"progressToken": "tok"}}});
@@ -283,8 +283,8 @@ async fn a_long_call_tells_of_its_progress() {
 
 #[tokio::test]
 async fn the_newest_protocol_needs_no_session_and_answers_at_once() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "0"},
@@ -317,13 +317,13 @@ async fn the_newest_protocol_needs_no_session_and_answers_at_once() {
     .await
     .unwrap();
     assert_eq!(response.status(), StatusCode::OK);
-    until("the work", || desk.working() == 1).await;
+    until("the work", || state.working() == 1).await;
     drop(response);
-    until("the end of the work after the disconnect", || desk.working() == 0).await;
+    until("the end of the work after the disconnect", || state.working() == 0).await;
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_a_bad_request() {
+async fn a_malformed_message_is_a_bad_request() {
     let server = Server::start(&Arc::default()).await;
     let (client, _) = McpClient::begin(&server, OPERATOR).await;
     let deep = format!(

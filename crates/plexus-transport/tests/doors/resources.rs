@@ -21,9 +21,9 @@ async fn next_update(events: &mut Events) -> Value {
 
 #[tokio::test]
 async fn resources_are_listed_and_read_by_those_for_whom_they_are() {
-    let desk = Arc::<HubState>::default();
-    desk.answer("k", json!(1));
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    state.answer("k", json!(1));
+    let server = Server::start(&state).await;
     let (mut client, info) = McpClient::begin(&server, OPERATOR).await;
     assert_eq!(info["capabilities"]["resources"]["subscribe"], true);
     let listed = client.ask("resources/list", json!({})).await;
@@ -53,22 +53,22 @@ async fn resources_are_listed_and_read_by_those_for_whom_they_are() {
 
 #[tokio::test]
 async fn a_listener_is_told_of_changes_until_it_stops() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let (mut client, _) = McpClient::begin(&server, OPERATOR).await;
     let mut events = Events::of(client.get(None).await);
     for uri in ["test://questions", "test://questions/k"] {
         let answer = client.ask("resources/subscribe", json!({"uri": uri})).await;
         assert_eq!(answer["result"], json!({}), "{answer}");
     }
-    assert_eq!(desk.working(), 2);
-    desk.answer("k", json!(1));
+    assert_eq!(state.working(), 2);
+    state.answer("k", json!(1));
     let mut told = [next_update(&mut events).await, next_update(&mut events).await];
     told.sort_by_key(Value::to_string);
     assert_eq!(told, [json!("test://questions"), json!("test://questions/k")]);
     client.ask("resources/unsubscribe", json!({"uri": "test://questions"})).await;
-    until("the end of one subscription", || desk.working() == 1).await;
-    desk.answer("k", json!(2));
+    until("the end of one subscription", || state.working() == 1).await;
+    state.answer("k", json!(2));
     assert_eq!(next_update(&mut events).await, "test://questions/k");
 
     let session = client.session.clone().unwrap();
@@ -78,5 +78,5 @@ async fn a_listener_is_told_of_changes_until_it_stops() {
         .bearer_auth(OPERATOR)
         .header("mcp-session-id", session);
     delete.send().await.unwrap();
-    until("the end of all subscriptions with the session", || desk.working() == 0).await;
+    until("the end of all subscriptions with the session", || state.working() == 0).await;
 }

@@ -22,15 +22,15 @@ fn allow() -> Value {
 
 #[tokio::test]
 async fn the_stream_opens_at_once_and_the_answer_is_exactly_one_text_block() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let mut events = Events::of(client.post(&ask(json!("r-1"), "k1")).await);
     let first = events.next().await.unwrap();
     assert!(first.id.is_some());
     assert_eq!((first.retry, first.data.as_str()), (Some(15_000), ""));
-    until("the question", || desk.knows("k1")).await;
-    desk.answer("k1", allow());
+    until("the question", || state.knows("k1")).await;
+    state.answer("k1", allow());
     let answer = events.answer().await;
     assert_eq!(
         answer,
@@ -40,17 +40,17 @@ async fn the_stream_opens_at_once_and_the_answer_is_exactly_one_text_block() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_id_to_come_back_with_is_sent_before_the_work_begins() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let mut question = ask(json!(1), "k1");
     question["params"]["arguments"]["input"] = json!({"stands_still": true});
     let mut events = Events::of(client.post(&question).await);
     assert!(events.next().await.unwrap().id.is_some());
-    assert!(!desk.knows("k1"), "the work stands still where it began");
-    desk.answer("go", allow());
-    until("the question", || desk.knows("k1")).await;
-    desk.answer("k1", allow());
+    assert!(!state.knows("k1"), "the work stands still where it began");
+    state.answer("go", allow());
+    until("the question", || state.knows("k1")).await;
+    state.answer("k1", allow());
     assert_eq!(events.answer().await["result"]["content"][0]["text"], ALLOW);
 }
 
@@ -92,17 +92,17 @@ async fn every_failure_is_a_denial_with_a_reason() {
 
 #[tokio::test]
 async fn a_blocked_call_is_answered_by_a_process_that_never_knew_its_session() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let session = client.session.clone();
     let mut events = Events::of(client.post(&ask(json!(41), "k1")).await);
     let id = events.next().await.unwrap().id.unwrap();
-    until("the question", || desk.knows("k1")).await;
+    until("the question", || state.knows("k1")).await;
     let address = server.kill();
     assert_eq!(events.next().await, None, "the connection broke without an answer");
 
-    let server = Server::at(&desk, Limits::default(), address).await;
+    let server = Server::at(&state, Limits::default(), address).await;
     let mut client = McpClient::new(&server, CHILD);
     client.session = session;
     assert_eq!(
@@ -119,13 +119,13 @@ async fn a_blocked_call_is_answered_by_a_process_that_never_knew_its_session() {
     let session = client.session.clone();
     let address = server.kill();
     assert_eq!(events.next().await, None);
-    let server = Server::at(&desk, Limits::default(), address).await;
+    let server = Server::at(&state, Limits::default(), address).await;
     let mut client = McpClient::new(&server, CHILD);
     client.session = session;
     let mut events = Events::of(client.get(fresh.id.as_deref()).await);
     let third = events.next().await.unwrap().id;
     assert!(third.is_some() && third != fresh.id);
-    desk.answer("k1", allow());
+    state.answer("k1", allow());
     let answer = events.answer().await;
     assert_eq!(
         (&answer["id"], &answer["result"]["content"][0]["text"]),
@@ -135,28 +135,28 @@ async fn a_blocked_call_is_answered_by_a_process_that_never_knew_its_session() {
 
 #[tokio::test]
 async fn an_answer_that_was_given_meanwhile_is_there_at_once() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let mut events = Events::of(client.post(&ask(json!(1), "k1")).await);
     let id = events.next().await.unwrap().id.unwrap();
-    until("the question", || desk.knows("k1")).await;
+    until("the question", || state.knows("k1")).await;
     drop(events);
-    until("the end of the waiting", || desk.working() == 0).await;
-    assert!(desk.knows("k1"), "a lost connection is not a change of mind");
-    desk.answer("k1", allow());
+    until("the end of the waiting", || state.working() == 0).await;
+    assert!(state.knows("k1"), "a lost connection is not a change of mind");
+    state.answer("k1", allow());
     let answer = Events::of(client.get(Some(&id)).await).answer().await;
     assert_eq!(answer["result"]["content"][0]["text"], ALLOW);
 }
 
 #[tokio::test]
 async fn an_event_id_grants_nothing() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let mut events = Events::of(client.post(&ask(json!(1), "k1")).await);
     let id = events.next().await.unwrap().id.unwrap();
-    until("the question", || desk.knows("k1")).await;
+    until("the question", || state.knows("k1")).await;
 
     // Another caller, which may not call the method.
     let mut stranger = McpClient::new(&server, OPERATOR);
@@ -188,15 +188,15 @@ async fn an_event_id_grants_nothing() {
         assert_eq!(client.get(Some(&id)).await.status(), StatusCode::NOT_FOUND, "{made_up}");
     }
     assert_eq!(client.get(Some("plx1.nonsense")).await.status(), StatusCode::BAD_REQUEST);
-    assert!(desk.knows("k1"));
-    desk.answer("k1", allow());
+    assert!(state.knows("k1"));
+    state.answer("k1", allow());
     assert_eq!(events.answer().await["id"], 1);
 }
 
 #[tokio::test]
 async fn a_question_that_nobody_knows_any_more_is_denied() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let mut events = Events::of(client.post(&ask(json!(1), "k1")).await);
     let id = events.next().await.unwrap().id.unwrap();
@@ -212,40 +212,40 @@ async fn a_question_that_nobody_knows_any_more_is_denied() {
 
 #[tokio::test]
 async fn a_cancelled_question_is_ended_also_after_a_resumption_in_another_process() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1, "reason": "x"}});
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let mut events = Events::of(client.post(&ask(json!(1), "k1")).await);
     let id = events.next().await.unwrap().id.unwrap();
-    until("the question", || desk.knows("k1")).await;
+    until("the question", || state.knows("k1")).await;
 
     // Another caller's cancellation of the same id ends nothing.
     let (other, _) = McpClient::begin(&server, OTHER_CHILD).await;
     assert_eq!(other.post(&cancel).await.status(), StatusCode::ACCEPTED);
-    assert!(desk.knows("k1"));
+    assert!(state.knows("k1"));
 
     let session = client.session.clone();
     let address = server.kill();
-    let server = Server::at(&desk, Limits::default(), address).await;
+    let server = Server::at(&state, Limits::default(), address).await;
     let mut client = McpClient::new(&server, CHILD);
     client.session = session;
     let mut events = Events::of(client.get(Some(&id)).await);
     events.next().await.unwrap();
     assert_eq!(client.post(&cancel).await.status(), StatusCode::ACCEPTED);
-    until("the end of the question", || !desk.knows("k1")).await;
+    until("the end of the question", || !state.knows("k1")).await;
     assert_eq!(events.next().await, None, "a cancelled call has no answer");
 }
 
 #[tokio::test]
 async fn the_same_question_again_joins_the_open_one_and_both_are_answered() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let first = Events::of(client.post(&ask(json!(1), "k1")).await);
     let second = Events::of(client.post(&ask(json!(2), "k1")).await);
-    until("both", || desk.working() == 2).await;
-    desk.answer("k1", allow());
+    until("both", || state.working() == 2).await;
+    state.answer("k1", allow());
     for (events, id) in [(first, 1), (second, 2)] {
         let answer = events.answer().await;
         assert_eq!(

@@ -112,8 +112,8 @@ async fn a_wrong_token_is_said_to_the_parent() {
 
 #[tokio::test]
 async fn a_restart_of_the_server_is_invisible_to_the_parent() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let mut parent = Parent::start(server.address, OPERATOR);
     parent.initialize().await;
     parent.call(1, "test_echo", json!({"text": "before"})).await;
@@ -122,7 +122,7 @@ async fn a_restart_of_the_server_is_invisible_to_the_parent() {
     let address = server.kill();
     // The parent asks while no server runs.
     parent.call(2, "test_echo", json!({"text": "meanwhile"})).await;
-    let _server = Server::at(&desk, Limits::default(), address).await;
+    let _server = Server::at(&state, Limits::default(), address).await;
     assert_eq!(
         parent.hear_answer(json!(2)).await["result"]["structuredContent"]["text"],
         "meanwhile"
@@ -133,68 +133,68 @@ async fn a_restart_of_the_server_is_invisible_to_the_parent() {
 
 #[tokio::test]
 async fn a_call_that_may_have_been_done_is_not_made_twice() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let mut parent = Parent::start(server.address, OPERATOR);
     parent.initialize().await;
     parent.call(1, "test_sleep", json!({"ms": 600_000})).await;
-    until("the work", || desk.working() == 1).await;
+    until("the work", || state.working() == 1).await;
     let address = server.kill();
-    let _server = Server::at(&desk, Limits::default(), address).await;
+    let _server = Server::at(&state, Limits::default(), address).await;
     let answer = parent.hear_answer(json!(1)).await;
     assert!(answer["error"]["message"].as_str().unwrap().contains("not known"), "{answer}");
 }
 
 #[tokio::test]
 async fn a_call_is_made_again_with_an_argument_that_makes_it_idempotent() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let mut parent = Parent::start(server.address, OPERATOR);
     parent.initialize().await;
     parent.call(1, "test_sleep", json!({"ms": 600_000, "from": 3})).await;
-    until("the work", || desk.working() == 1).await;
+    until("the work", || state.working() == 1).await;
     let address = server.kill();
-    until("its end", || desk.working() == 0).await;
-    let _server = Server::at(&desk, Limits::default(), address).await;
-    until("the same work again", || desk.working() == 1).await;
+    until("its end", || state.working() == 0).await;
+    let _server = Server::at(&state, Limits::default(), address).await;
+    until("the same work again", || state.working() == 1).await;
 }
 
 #[tokio::test]
 async fn a_resumable_call_is_picked_up_after_a_restart() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let mut parent = Parent::start(server.address, CHILD);
     parent.initialize().await;
     parent.call(1, "test_ask", json!({"key": "k"})).await;
-    until("the question", || desk.knows("k") && desk.working() == 1).await;
+    until("the question", || state.knows("k") && state.working() == 1).await;
     let address = server.kill();
-    let _server = Server::at(&desk, Limits::default(), address).await;
+    let _server = Server::at(&state, Limits::default(), address).await;
     until("the question, joined again", || {
-        desk.asked.load(std::sync::atomic::Ordering::SeqCst) == 2
+        state.asked.load(std::sync::atomic::Ordering::SeqCst) == 2
     })
     .await;
-    desk.answer("k", json!({"behavior": "deny", "message": "no"}));
+    state.answer("k", json!({"behavior": "deny", "message": "no"}));
     let answer = parent.hear_answer(json!(1)).await;
     assert_eq!(answer["result"]["content"][0]["text"], r#"{"behavior":"deny","message":"no"}"#);
 }
 
 #[tokio::test]
 async fn a_cancelled_call_ends_the_work() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let mut parent = Parent::start(server.address, OPERATOR);
     parent.initialize().await;
     parent.call(5, "test_sleep", json!({"ms": 600_000})).await;
-    until("the work", || desk.working() == 1).await;
+    until("the work", || state.working() == 1).await;
     parent.say(json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}})).await;
-    until("the end of the work", || desk.working() == 0).await;
+    until("the end of the work", || state.working() == 0).await;
     parent.leave().await;
 }
 
 #[tokio::test]
 async fn subscriptions_of_a_parent_survive_a_restart() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let mut parent = Parent::start(server.address, OPERATOR);
     parent.initialize().await;
     parent
@@ -202,8 +202,8 @@ async fn subscriptions_of_a_parent_survive_a_restart() {
         .await;
     assert_eq!(parent.hear_answer(json!(1)).await["result"], json!({}));
     let address = server.kill();
-    until("the end of the old subscription", || desk.working() == 0).await;
-    let _server = Server::at(&desk, Limits::default(), address).await;
+    until("the end of the old subscription", || state.working() == 0).await;
+    let _server = Server::at(&state, Limits::default(), address).await;
     // A change without a listener may have been missed, so the parent is told to read again.
     let told = soon("word of the change", async {
         loop {
@@ -214,5 +214,5 @@ async fn subscriptions_of_a_parent_survive_a_restart() {
         }
     });
     assert_eq!(told.await["params"]["uri"], "test://questions");
-    until("the new subscription", || desk.working() == 1).await;
+    until("the new subscription", || state.working() == 1).await;
 }

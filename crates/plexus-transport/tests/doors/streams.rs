@@ -30,13 +30,13 @@ async fn a_stream_ends_with_the_answer_of_its_call() {
 
 #[tokio::test]
 async fn endless_streams_do_not_hold_a_call_on_the_same_socket() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let mut socket = socket(&server, OPERATOR).await;
     for id in 1..=4 {
         send(&mut socket, id, "test.count", json!({"bytes": 10_000})).await;
     }
-    until("four streams", || desk.working() == 4).await;
+    until("four streams", || state.working() == 4).await;
     // Nothing is read for a moment. The items that the streams may queue are bounded, so the call's
     // answer follows soon after them.
     send(&mut socket, 9, "test.echo", json!({"text": "quick"})).await;
@@ -51,18 +51,18 @@ async fn endless_streams_do_not_hold_a_call_on_the_same_socket() {
         assert!(items < 5_000, "the answer did not come within {items} items");
     }
     send(&mut socket, 10, "rpc.cancel", json!({"id": 2})).await;
-    until("the end of one stream", || desk.working() <= 3).await;
+    until("the end of one stream", || state.working() <= 3).await;
     drop(socket);
-    until("the end of all", || desk.working() == 0).await;
+    until("the end of all", || state.working() == 0).await;
 }
 
 #[tokio::test]
 async fn a_reader_that_does_not_read_slows_nobody_else() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let mut slow = socket(&server, OPERATOR).await;
     send(&mut slow, 1, "test.count", json!({"bytes": 100_000})).await;
-    until("the stream", || desk.working() == 1).await;
+    until("the stream", || state.working() == 1).await;
     let mut quick = socket(&server, OPERATOR).await;
     send(&mut quick, 2, "test.count", json!({"to": 1_000})).await;
     let mut last = Value::Null;
@@ -71,19 +71,19 @@ async fn a_reader_that_does_not_read_slows_nobody_else() {
     }
     assert_eq!(last["result"]["type"], "end");
     drop((slow, quick));
-    until("the end of all", || desk.working() == 0).await;
+    until("the end of all", || state.working() == 0).await;
 }
 
 #[tokio::test]
 async fn a_closed_socket_drops_the_work() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let mut socket = socket(&server, OPERATOR).await;
     send(&mut socket, 1, "test.sleep", json!({"ms": 600_000})).await;
     send(&mut socket, 2, "test.count", json!({})).await;
-    until("the work", || desk.working() == 2).await;
+    until("the work", || state.working() == 2).await;
     socket.close(None).await.unwrap();
-    until("the end of the work", || desk.working() == 0).await;
+    until("the end of the work", || state.working() == 0).await;
 }
 
 #[tokio::test]
@@ -110,8 +110,8 @@ async fn a_message_over_the_limit_closes_the_socket_and_nothing_else() {
 
 #[tokio::test]
 async fn sse_goes_on_after_last_event_id() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let open = |cursor: Option<String>, query: &'static str| {
         let mut request =
             server.http.get(server.url(&format!("/events{query}"))).bearer_auth(OPERATOR);
@@ -134,7 +134,7 @@ async fn sse_goes_on_after_last_event_id() {
         }
     }
     assert_eq!(seen, (0..15).collect::<Vec<_>>());
-    until("the end of the work of dropped streams", || desk.working() == 0).await;
+    until("the end of the work of dropped streams", || state.working() == 0).await;
 
     assert_eq!(open(Some("nonsense".into()), "").await.unwrap().status(), StatusCode::BAD_REQUEST);
     assert_eq!(open(None, "?sesion_id=1").await.unwrap().status(), StatusCode::BAD_REQUEST);
@@ -144,8 +144,8 @@ async fn sse_goes_on_after_last_event_id() {
 
 #[tokio::test]
 async fn a_stop_ends_every_stream_and_lets_a_short_call_finish() {
-    let desk = Arc::<HubState>::default();
-    let mut server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let mut server = Server::start(&state).await;
     let mut socket = socket(&server, OPERATOR).await;
     send(&mut socket, 1, "test.count", json!({})).await;
     let mut events = Events::of(
@@ -159,12 +159,12 @@ async fn a_stop_ends_every_stream_and_lets_a_short_call_finish() {
     let (listener, _) = crate::mcp_client::McpClient::begin(&server, PARENT).await;
     let mut listening = Events::of(listener.get(None).await);
     listening.next().await.unwrap();
-    until("the question", || desk.knows("k")).await;
+    until("the question", || state.knows("k")).await;
     let sleep = json!({"jsonrpc": "2.0", "id": 1, "method": "test.sleep", "params": {"ms": 700}});
     let short = tokio::spawn(
         server.http.post(server.url("/rpc")).bearer_auth(OPERATOR).json(&sleep).send(),
     );
-    until("all the work", || desk.working() == 4).await;
+    until("all the work", || state.working() == 4).await;
 
     server.stop().await;
     let answer: Value = short.await.unwrap().unwrap().json().await.unwrap();
@@ -172,18 +172,18 @@ async fn a_stop_ends_every_stream_and_lets_a_short_call_finish() {
     while events.next().await.is_some() {}
     assert_eq!((blocked.next().await, listening.next().await), (None, None));
     while let Some(Ok(_)) = soon("the end of the socket", socket.next()).await {}
-    assert!(desk.knows("k"), "what was asked stays asked");
-    until("the end of the work", || desk.working() == 0).await;
+    assert!(state.knows("k"), "what was asked stays asked");
+    until("the end of the work", || state.working() == 0).await;
 }
 
 #[tokio::test]
 async fn a_revoked_token_ends_what_it_opened() {
-    let desk = Arc::<HubState>::default();
+    let state = Arc::<HubState>::default();
     let limits = plexus_transport::Limits {
         token_check: std::time::Duration::from_millis(100),
         ..Default::default()
     };
-    let server = Server::with(&desk, limits).await;
+    let server = Server::with(&state, limits).await;
     let mut events = Events::of(
         server.http.get(server.url("/events")).bearer_auth(PARENT).send().await.unwrap(),
     );
@@ -193,12 +193,12 @@ async fn a_revoked_token_ends_what_it_opened() {
     blocked.next().await.unwrap();
     let mut socket = socket(&server, PARENT).await;
     send(&mut socket, 1, "test.sleep", json!({"ms": 600_000})).await;
-    until("all the work", || desk.working() == 3).await;
-    desk.revoked.lock().unwrap().extend([PARENT.to_owned(), CHILD.to_owned()]);
+    until("all the work", || state.working() == 3).await;
+    state.revoked.lock().unwrap().extend([PARENT.to_owned(), CHILD.to_owned()]);
     while events.next().await.is_some() {}
     while blocked.next().await.is_some() {}
     while let Some(Ok(_)) = soon("the end of the socket", socket.next()).await {}
-    until("the end of the work", || desk.working() == 0).await;
+    until("the end of the work", || state.working() == 0).await;
     assert_eq!(
         server.rpc(OPERATOR, "test.echo", json!({"text": "a"})).await["result"]["text"],
         "a"
@@ -207,13 +207,13 @@ async fn a_revoked_token_ends_what_it_opened() {
 
 #[tokio::test]
 async fn a_revocation_of_this_server_cuts_everything_at_once() {
-    let desk = Arc::<HubState>::default();
+    let state = Arc::<HubState>::default();
     // Nothing but the revocation itself can end what is open.
     let limits = plexus_transport::Limits {
         token_check: std::time::Duration::from_secs(3_600),
         ..Default::default()
     };
-    let server = Server::with(&desk, limits).await;
+    let server = Server::with(&state, limits).await;
     let mut events = Events::of(
         server.http.get(server.url("/events")).bearer_auth(PARENT).send().await.unwrap(),
     );
@@ -223,25 +223,25 @@ async fn a_revocation_of_this_server_cuts_everything_at_once() {
         json!({"jsonrpc": "2.0", "id": 1, "method": "test.sleep", "params": {"ms": 3_600_000}});
     let polling =
         tokio::spawn(server.http.post(server.url("/rpc")).bearer_auth(PARENT).json(&sleep).send());
-    until("all the work", || desk.working() == 3).await;
-    desk.revoked.lock().unwrap().push(PARENT.to_owned());
-    desk.revocations.send_modify(|count| *count += 1);
+    until("all the work", || state.working() == 3).await;
+    state.revoked.lock().unwrap().push(PARENT.to_owned());
+    state.revocations.send_modify(|count| *count += 1);
     while events.next().await.is_some() {}
     while let Some(Ok(_)) = soon("the end of the socket", socket.next()).await {}
     let answer: Value =
         soon("the end of the call", polling).await.unwrap().unwrap().json().await.unwrap();
     assert_eq!(answer["error"]["data"]["kind"], "unauthorized", "{answer}");
-    until("the end of the work", || desk.working() == 0).await;
+    until("the end of the work", || state.working() == 0).await;
 }
 
 #[tokio::test]
 async fn an_open_socket_makes_no_call_with_a_revoked_token() {
-    let desk = Arc::<HubState>::default();
-    let server = Server::start(&desk).await;
+    let state = Arc::<HubState>::default();
+    let server = Server::start(&state).await;
     let mut socket = socket(&server, PARENT).await;
     send(&mut socket, 1, "test.echo", json!({"text": "a"})).await;
     assert_eq!(receive(&mut socket).await["result"]["text"], "a");
-    desk.revoked.lock().unwrap().push(PARENT.to_owned());
+    state.revoked.lock().unwrap().push(PARENT.to_owned());
     send(&mut socket, 2, "test.echo", json!({"text": "b"})).await;
     assert_eq!(receive(&mut socket).await["error"]["data"]["kind"], "unauthorized");
 }

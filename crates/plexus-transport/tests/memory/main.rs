@@ -79,9 +79,9 @@ const FIRST: usize = 100;
 #[tokio::test]
 async fn many_blocked_calls_cost_little_and_are_all_answered() {
     let _alone = ALONE.lock().await;
-    let desk = Arc::<HubState>::default();
+    let state = Arc::<HubState>::default();
     let limits = Limits { mcp_sessions_per_caller: MANY + FIRST, ..Limits::default() };
-    let server = Server::with(&desk, limits).await;
+    let server = Server::with(&state, limits).await;
     let mut open = Vec::new();
     let mut before = 0;
     for n in 0..MANY + FIRST {
@@ -93,11 +93,11 @@ async fn many_blocked_calls_cost_little_and_are_all_answered() {
         events.next().await.unwrap();
         open.push(events);
     }
-    until("all questions", || desk.working() == MANY + FIRST).await;
+    until("all questions", || state.working() == MANY + FIRST).await;
     let each = (resident_kib() - before) / MANY as u64;
     assert!(each < KIB_FOR_EACH, "{each} KiB for each blocked call");
     for n in 0..open.len() {
-        desk.answer(&format!("k{n}"), json!({"behavior": "deny", "message": "no"}));
+        state.answer(&format!("k{n}"), json!({"behavior": "deny", "message": "no"}));
     }
     for (n, events) in open.into_iter().enumerate() {
         assert_eq!(events.answer().await["id"], n);

@@ -61,9 +61,9 @@ fn start(
 const PERMIT: [&str; 2] = ["--permission-prompt-tool", "mcp__plexus__test_permit"];
 
 /// Waits until the child asks, and returns the id and the input of its request.
-async fn asked(desk: &HubState) -> (String, Map<String, Value>) {
+async fn asked(state: &HubState) -> (String, Map<String, Value>) {
     testkit::eventually_async("a permission request", PATIENCE, || {
-        let first = desk
+        let first = state
             .permits
             .lock()
             .unwrap()
@@ -78,13 +78,13 @@ async fn asked(desk: &HubState) -> (String, Map<String, Value>) {
 pub(crate) async fn a_permission_is_asked_for_and_the_edited_input_runs(
     cli: PathBuf,
 ) -> Result<()> {
-    let (api, desk) = (MessagesApi::start().await?, Arc::<HubState>::default());
-    let (sandbox, server) = (Sandbox::new(&api)?, Server::start(&desk).await);
+    let (api, state) = (MessagesApi::start().await?, Arc::<HubState>::default());
+    let (sandbox, server) = (Sandbox::new(&api)?, Server::start(&state).await);
     let script = [Step::bash("touch original"), Step::text("done")];
     let child = start(&cli, &sandbox, &server, CHILD, &PERMIT, &script)?;
-    let (id, input) = asked(&desk).await;
+    let (id, input) = asked(&state).await;
     assert_eq!(input["command"], "touch original");
-    desk.answer(
+    state.answer(
         &id,
         json!({"behavior": "allow", "updatedInput": {"command": "touch edited", "description": "edited"}}),
     );
@@ -95,10 +95,10 @@ pub(crate) async fn a_permission_is_asked_for_and_the_edited_input_runs(
 }
 
 pub(crate) async fn a_failure_of_the_permission_path_is_a_denial(cli: PathBuf) -> Result<()> {
-    let (api, desk) = (MessagesApi::start().await?, Arc::<HubState>::default());
+    let (api, state) = (MessagesApi::start().await?, Arc::<HubState>::default());
     let sandbox = Sandbox::new(&api)?;
     // There is no room for a waiting call, so the permission path fails before anything is asked.
-    let server = Server::with(&desk, Limits { streams: 0, ..Limits::default() }).await;
+    let server = Server::with(&state, Limits { streams: 0, ..Limits::default() }).await;
     let script = [Step::bash("touch made"), Step::text("understood")];
     let output =
         start(&cli, &sandbox, &server, CHILD, &PERMIT, &script)?.wait_with_output().await?;
@@ -112,27 +112,27 @@ pub(crate) async fn a_failure_of_the_permission_path_is_a_denial(cli: PathBuf) -
 pub(crate) async fn a_blocked_permission_survives_a_restart_of_the_server(
     cli: PathBuf,
 ) -> Result<()> {
-    let (api, desk) = (MessagesApi::start().await?, Arc::<HubState>::default());
-    let (sandbox, server) = (Sandbox::new(&api)?, Server::start(&desk).await);
+    let (api, state) = (MessagesApi::start().await?, Arc::<HubState>::default());
+    let (sandbox, server) = (Sandbox::new(&api)?, Server::start(&state).await);
     let script = [Step::bash("echo ran >> made"), Step::text("done")];
     let child = start(&cli, &sandbox, &server, CHILD, &PERMIT, &script)?;
-    let (id, input) = asked(&desk).await;
+    let (id, input) = asked(&state).await;
     let address = server.kill();
     tokio::time::sleep(AWAY).await;
-    let _server = Server::at(&desk, Limits::default(), address).await;
-    desk.answer(&id, json!({"behavior": "allow", "updatedInput": input}));
+    let _server = Server::at(&state, Limits::default(), address).await;
+    state.answer(&id, json!({"behavior": "allow", "updatedInput": input}));
     let output = tokio::time::timeout(COMES_BACK_WITHIN, child.wait_with_output())
         .await
         .context("the child hangs")??;
     assert!(output.status.success(), "{output:?}");
     assert_eq!(std::fs::read_to_string(sandbox.work().join("made"))?, "ran\n", "the tool ran once");
-    assert_eq!(desk.permits.lock().unwrap().len(), 1, "nothing was asked again under another id");
+    assert_eq!(state.permits.lock().unwrap().len(), 1, "nothing was asked again under another id");
     Ok(())
 }
 
 pub(crate) async fn a_parent_calls_tools_and_reads_failures(cli: PathBuf) -> Result<()> {
-    let (api, desk) = (MessagesApi::start().await?, Arc::<HubState>::default());
-    let (sandbox, server) = (Sandbox::new(&api)?, Server::start(&desk).await);
+    let (api, state) = (MessagesApi::start().await?, Arc::<HubState>::default());
+    let (sandbox, server) = (Sandbox::new(&api)?, Server::start(&state).await);
     let script = [
         Step::tool("mcp__plexus__test_echo", json!({"text": "hello"})),
         Step::tool("mcp__plexus__test_echo", json!({"text": "fail"})),

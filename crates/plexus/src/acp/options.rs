@@ -61,7 +61,7 @@ impl Options {
         word_of(self.mode)
     }
 
-    /// Returns the modes as they stand in the answer that opens a session.
+    /// Returns the modes for the answer that opens a session.
     pub(super) fn modes(&self) -> Value {
         let available: Vec<Value> = MODES
             .iter()
@@ -70,7 +70,7 @@ impl Options {
         json!({"currentModeId": self.mode_id(), "availableModes": available})
     }
 
-    /// Returns the options as they stand in that answer. Editors that draw options do not draw the
+    /// Returns the options for that answer. Editors that draw options do not draw the
     /// modes, so the mode is one of the options.
     pub(super) fn config_options(&self) -> Vec<Value> {
         let modes: Vec<Value> = MODES

@@ -3,7 +3,7 @@
 //!
 //! An answer decides only if it selects an option of a question that is still open. Everything else
 //! (`cancelled`, an error, an option that was not offered, an answer to a question that was
-//! withdrawn) is no decision: the request goes on waiting for somebody else.
+//! withdrawn) is not a decision: the request keeps waiting for somebody else.
 
 use std::collections::BTreeMap;
 

@@ -18,7 +18,7 @@ use super::{asked, exit, find, sanitize};
 /// Characters of a session's name in a table.
 const MAX_NAME: usize = 30;
 
-/// `plexus pending`: a table of what waits, or all of one.
+/// `plexus pending`: a table of what waits, or one approval in full.
 pub(super) async fn pending(global: &Global, which: Option<&str>, json: bool) -> Result<u8> {
     let client = server::find(&global.data_dir()?).await?;
     let all = client.pending(None).await.map_err(failed)?;
@@ -45,7 +45,8 @@ pub(super) async fn pending(global: &Global, which: Option<&str>, json: bool) ->
         approvals.iter().try_for_each(|approval| show(approval, screen))?;
     } else {
         table(&approvals, screen)?;
-        let hint = "plexus pending ID shows all of one; approve ID, deny ID, review answer them";
+        let hint = "`plexus pending ID` shows one in full; `plexus approve ID`, `plexus deny ID` \
+                    and `plexus review` answer";
         screen::line(&screen.paint(Tone::Faint, hint))?;
     }
     Ok(exit::OK)
@@ -82,7 +83,7 @@ fn show(approval: &Approval, screen: Screen) -> Result<()> {
     let now = now_ms();
     let age = duration(now - approval.created_at.0 * 1_000);
     let left = match approval.expires_at {
-        Some(at) => format!("denied by itself in {}", duration(at.0 * 1_000 - now)),
+        Some(at) => format!("denied automatically in {}", duration(at.0 * 1_000 - now)),
         None => "no deadline".to_owned(),
     };
     let tool = screen.paint(Tone::Warn, &sanitize::one_line(&approval.tool_name));
@@ -136,7 +137,7 @@ pub(super) async fn approve(global: &Global, arguments: &Approve) -> Result<u8> 
     let is_alone =
         arguments.input.is_none() && arguments.remember.is_none() && arguments.answer.is_empty();
     if approvals.len() > 1 && !is_alone {
-        bail!("could not approve several with --input, --remember or --answer: name one");
+        bail!("could not approve several with --input, --remember or --answer: name one approval");
     }
     let mut answers = Vec::new();
     for approval in &approvals {
@@ -155,7 +156,8 @@ fn allowed(approval: &Approval, arguments: &Approve) -> Result<RespondParams> {
     }
     if !arguments.answer.is_empty() {
         let question = approval.question.as_ref().and_then(|question| question.known());
-        let question = question.context("could not answer: this request is no question")?;
+        let question = question
+            .context("could not answer: this request is not a question; leave out --answer")?;
         let answers = asked::answers(question, &arguments.answer);
         answer.answers = Some(answers.map_err(|words| anyhow!("could not answer: {words}"))?);
     }
@@ -273,7 +275,7 @@ async fn suggest_rules(client: &Client, last: Option<LastDecisions>, json: bool)
     }
     let of = told.looked_at;
     if told.suggestions.is_empty() {
-        screen::line(&format!("your last {of} decisions speak for no rule"))?;
+        screen::line(&format!("your last {of} decisions suggest no rule"))?;
     }
     for rule in &told.suggestions {
         let pattern = sanitize::one_line(&rule.pattern);

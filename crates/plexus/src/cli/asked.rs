@@ -63,7 +63,7 @@ pub(crate) fn takes(part: &QuestionPart) -> &'static str {
     }
 }
 
-/// Reads the answer to one part: numbers or labels of its options, or own words where it takes
+/// Reads the answer to one part: numbers or labels of its options, or your own words where it takes
 /// them. Text after a leading `=` is always own words.
 pub(crate) fn chosen(part: &QuestionPart, line: &str) -> Result<Vec<String>, String> {
     let line = line.trim();
@@ -106,7 +106,7 @@ pub(crate) fn answers(question: &Question, texts: &[String]) -> Result<Answers, 
     };
     if texts.len() != questions.len() {
         let (asked, given) = (questions.len(), texts.len());
-        return Err(format!("{asked} things are asked and {given} answers are given"));
+        return Err(format!("it asks {asked} things, and you gave {given} answers"));
     }
     let answer = |(part, text): (&QuestionPart, &String)| {
         let chosen = chosen(part, text)

@@ -60,7 +60,7 @@ async fn waiting(client: &Client) -> Result<Vec<CompletionCandidate>, ClientErro
     Ok(offers.collect())
 }
 
-/// Asks the server. Whoever presses Tab wants no complaint.
+/// Asks the server. Errors are dropped: a person who presses Tab wants no message.
 fn look(
     ask: impl AsyncFnOnce(Client) -> Result<Vec<CompletionCandidate>, ClientError>,
 ) -> Vec<CompletionCandidate> {
@@ -74,7 +74,7 @@ fn look(
     runtime.block_on(asked).ok().and_then(Result::ok).unwrap_or_default()
 }
 
-/// Finds the data directory in what is typed so far, which is no whole command line yet.
+/// Finds the data directory in what is typed so far, which is not a whole command line yet.
 fn data_dir(words: &[String]) -> Global {
     let named = words.iter().zip(words.iter().skip(1)).find_map(|(flag, value)| {
         let joined = flag.strip_prefix("--data-dir=").map(str::to_owned);

@@ -43,7 +43,7 @@ pub struct Confine {
     /// Let this path be written too.
     #[arg(long, value_name = "PATH")]
     write: Vec<PathBuf>,
-    /// Run over a copy, without network, and show which files would change.
+    /// Run on a copy, without network, and show which files would change.
     #[arg(long)]
     dry_run: bool,
     /// Print the dry run as JSON.
@@ -153,7 +153,7 @@ impl Run {
             Tier::Full => Egress::listen_inside(options, &self.dir.path().join("egress")),
             Tier::Landlock => Egress::listen_here(options).await,
         };
-        opened.context("could not open the way to the network")
+        opened.context("could not set up the network")
     }
 
     fn dry_run(self) -> Result<u8> {
@@ -181,7 +181,7 @@ fn could_not_build(error: impl std::error::Error) -> anyhow::Error {
     could_not(error).context("nothing was started")
 }
 
-/// A run whose wall is planned and whose doors are open.
+/// A run whose wall is planned and whose network is ready.
 struct Ready {
     run: Run,
     egress: Option<Egress>,
@@ -195,7 +195,7 @@ impl Ready {
         let writable: Vec<PathBuf> = planned.write.iter().cloned().collect();
         let watch = Watch::begin(&writable);
         let (program, arguments) =
-            run.arguments.program.split_first().context("could not start: no program is named")?;
+            run.arguments.program.split_first().context("could not start: name a program")?;
         let mut command = tokio::process::Command::from(run.stage.command(&file, program));
         let (end, ended) = tokio::sync::oneshot::channel::<()>();
         let egress = tokio::spawn(async move {

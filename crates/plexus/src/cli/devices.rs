@@ -1,5 +1,5 @@
 //! `plexus pair` and `plexus devices`: gives a phone a token that may read and decide, lists such
-//! devices, and takes them back.
+//! devices, and revokes them.
 
 use anyhow::{Context as _, Result};
 use plexus_client::Client;
@@ -41,7 +41,7 @@ fn words(pairing: &Pairing) -> Result<Vec<String>> {
         .push("Point its camera here, or open this link on it, once and within 10 minutes:".into());
     lines.push(format!("  {}", pairing.link));
     if let Some(fingerprint) = &pairing.fingerprint {
-        lines.push("Compare the certificate that it shows, SHA-256:".into());
+        lines.push("Check that the phone shows this certificate, SHA-256:".into());
         lines.push(format!("  {fingerprint}"));
     }
     Ok(lines)
@@ -60,14 +60,14 @@ fn qr(link: &str) -> Result<String> {
         .build())
 }
 
-/// Lists devices, or takes one back.
+/// Lists devices, or revokes one.
 pub(super) async fn devices(global: &Global, arguments: &Devices) -> Result<u8> {
     let client = Client::from_data_dir(global.data_dir()?);
     match &arguments.command {
         None => list(&client, arguments.json).await?,
         Some(DevicesCommand::Revoke { name }) => {
             let told = client.identity().unpair(&UnpairParams::new(name)).await.map_err(failed)?;
-            let words = format!("revoked {}; what it had open is cut", sanitize::one_line(name));
+            let words = format!("revoked {}; its connections are closed", sanitize::one_line(name));
             screen::line(&if arguments.json { json!(told).to_string() } else { words })?;
         }
     }

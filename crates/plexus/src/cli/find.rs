@@ -67,7 +67,7 @@ pub(crate) async fn approval(
     match decided {
         Some(decided) => bail!("could not decide {which}: {}", stands(decided)),
         None => bail!(
-            "could not find {} among what waits; `plexus pending` lists it",
+            "could not find {} among the approvals that wait; `plexus pending` lists them",
             sanitize::one_line(which)
         ),
     }
@@ -80,7 +80,7 @@ pub(crate) fn stands(decided: &DecidedApproval) -> String {
     let by = by.map(|by| format!(" by the {}", render::decider(*by))).unwrap_or_default();
     let why = decided.message.as_deref().filter(|words| !words.is_empty());
     let why = why.map(|words| format!(": {}", sanitize::one_line(words))).unwrap_or_default();
-    format!("it was {}{by} already{why}", sanitize::one_line(&status))
+    format!("it was already {}{by}{why}", sanitize::one_line(&status))
 }
 
 /// The shortest beginnings by which these ids can be told apart.
@@ -110,8 +110,9 @@ fn unknown(which: &str) -> ClientError {
 fn ambiguous(which: &str, what: &str, ids: &[String]) -> ClientError {
     let named: Vec<&str> = ids.iter().take(NAMED).map(String::as_str).collect();
     let more = if ids.len() > NAMED { ", …" } else { "" };
-    let error = CallError::conflict(format_args!("find {which}: {} {what} begin so", ids.len()));
-    error.with_hint(format_args!("say more of it: {}{more}", named.join(", "))).into()
+    let error =
+        CallError::conflict(format_args!("find {which}: {} {what} begin like this", ids.len()));
+    error.with_hint(format_args!("give more of the id: {}{more}", named.join(", "))).into()
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("agents.list", "plexus ps"),
     ("agents.poll", "plexus logs"),
     ("agents.rename", "plexus rename"),
+    ("agents.search", "plexus search"),
     ("agents.send", "plexus send"),
     ("health.state", "plexus doctor"),
     ("identity.parent", "plexus mcp-config --as NAME"),
@@ -23,13 +24,25 @@ const COMMANDS: &[(&str, &str)] = &[
     ("loopback.respond", "plexus approve"),
     ("loopback.rules", "plexus rules"),
     ("loopback.rule_add", "plexus rules add"),
+    ("notify.receivers", "plexus notify"),
+    ("notify.test", "plexus notify test"),
     ("server.prune", "plexus prune"),
     ("server.stop", "plexus stop"),
 ];
 
 /// The namespaces of methods.
-const NAMESPACES: [&str; 9] =
-    ["agents", "arbor", "claudecode", "cone", "health", "identity", "loopback", "plexus", "server"];
+const NAMESPACES: &[&str] = &[
+    "agents",
+    "arbor",
+    "claudecode",
+    "cone",
+    "health",
+    "identity",
+    "loopback",
+    "notify",
+    "plexus",
+    "server",
+];
 
 /// Says a hint with commands in place of methods.
 pub(super) fn with_commands(hint: &str) -> String {

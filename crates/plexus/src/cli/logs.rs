@@ -67,7 +67,7 @@ pub(super) async fn logs(global: &Global, arguments: &Logs) -> Result<u8> {
     Ok(exit::OK)
 }
 
-/// Shows an event. A chat begins with its prompt, which is a node of the tree and no event.
+/// Shows an event. A chat begins with its prompt, which is a node of the tree and not an event.
 async fn show(
     client: &Client,
     view: &mut View,
@@ -99,7 +99,7 @@ async fn tell_what_waits(
     for approval in client.pending(Some(session.id)).await.map_err(failed)? {
         let age = duration(now_ms() - approval.created_at.0 * 1_000);
         let about = render::about(&approval, screen);
-        view.remark(&format!("waits for an answer for {age}: {about}"))?;
+        view.remark(&format!("has waited {age} for an answer: {about}"))?;
         let id = approval.id;
         view.remark(&format!("  `plexus approve {id}`, `plexus deny {id}` or `plexus review`"))?;
     }

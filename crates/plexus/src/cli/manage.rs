@@ -37,7 +37,10 @@ pub(super) async fn stop(global: &Global, children: bool, park: bool) -> Result<
     let deadline = Instant::now() + STOP_DEADLINE;
     while read_announcement(&data_dir).is_some() || lock_is_held(&data_dir) {
         if Instant::now() > deadline {
-            bail!("could not see the server stop within {} s", STOP_DEADLINE.as_secs());
+            bail!(
+                "could not stop the server within {} s; its log says why",
+                STOP_DEADLINE.as_secs()
+            );
         }
         tokio::time::sleep(server::LOOK_EVERY).await;
     }
@@ -254,7 +257,7 @@ pub(super) async fn migrate(global: &Global) -> Result<u8> {
     let url = &config.store.url;
     if url.is_empty() {
         bail!(
-            "could not migrate: say where to with DATABASE_URL=postgres://… or store.url in \
+            "could not migrate: name the target with DATABASE_URL=postgres://… or store.url in \
              plexus.toml"
         );
     }

@@ -1,4 +1,4 @@
-//! Every command but the server's own life.
+//! The command line: every command except `serve`, which is in `serve/`.
 //!
 //! In reading order:
 //! - [`args`]: the command line as clap reads it.

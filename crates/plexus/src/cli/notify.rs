@@ -27,14 +27,14 @@ pub(super) async fn notify(global: &Global, arguments: &Notify) -> Result<u8> {
         }
         Some(NotifyCommand::Test { name }) => {
             let told = client.notify().test(&NotifyTestParams::new(name)).await.map_err(failed)?;
-            let words = format!("{name} took a test message; look whether it is shown");
+            let words = format!("{name} accepted a test message; check that it is shown");
             screen::line(&if arguments.json { json!(told).to_string() } else { words })?;
         }
     }
     Ok(exit::OK)
 }
 
-/// Says in a line how a receiver stands.
+/// Describes the state of a receiver in one line.
 pub(super) fn stands(receiver: &NotifyReceiver) -> String {
     let ago = |at: plexus_wire::Millis| duration(now_ms().saturating_sub(at.0));
     let mut words = format!("{}: {} sent", receiver.to, receiver.delivered);

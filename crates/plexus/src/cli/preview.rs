@@ -11,7 +11,7 @@ use super::server::{self, failed};
 use super::{exit, find, sanitize};
 
 /// What is said while a command is tried.
-pub(super) const TRYING: &str = "  (trying it over a copy, without a network)";
+pub(super) const TRYING: &str = "  (trying it on a copy, without a network)";
 
 /// Runs the command.
 pub(super) async fn preview(global: &Global, which: &str, json: bool) -> Result<u8> {

@@ -91,7 +91,7 @@ impl Screen {
     }
 }
 
-/// What stands before each line of a log: the time of an event before its first line.
+/// The margin of a log: the time of an event before its first line.
 #[derive(Debug, Default)]
 pub(crate) struct Margin {
     day: Option<jiff::civil::Date>,

@@ -74,7 +74,7 @@ pub(super) async fn search(global: &Global, search: &Search) -> Result<u8> {
         screen::line("nothing was found")?;
     }
     if found.cursor.is_some() {
-        screen::line(&screen.paint(Tone::Faint, "there is more: raise --limit or say more words"))?;
+        screen::line(&screen.paint(Tone::Faint, "there is more: raise --limit or add words"))?;
     }
     if found.behind > 0 {
         let text = format!("{} newer commits are not indexed yet", found.behind);

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_answer_is_a_failure() {
+    fn an_incomplete_answer_is_a_failure() {
         for (provider, event, expected) in [
             (&MESSAGES as &dyn Provider, r#"{"type":"message_stop"}"#, "without a reason"),
             (&MESSAGES, "nonsense", "not JSON"),

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_agent_is_named() {
+    fn a_faulty_agent_entry_is_named() {
         for (text, expected) in [
             ("[agents.goose]\nenv = { GOOSE_MODE = 'auto' }", "only its `program`"),
             ("[agents.codex]\nlabel = 'x'\nprogram = 'x'", "codex"),

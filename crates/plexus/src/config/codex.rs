@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CodexConfig {
-    /// Where Codex keeps settings and conversations of all sessions; empty for `codex` in the data
-    /// directory. The user's own directory is no good choice: its rules and hooks would count. For
-    /// its sandbox to work it must not lie below the directory for temporary files.
+    /// Where Codex keeps settings and conversations of all sessions. If empty: the folder `codex` in
+    /// the data directory. Do not use the user's own Codex home: Codex would obey the rules and
+    /// hooks in it. Do not put it below the directory for temporary files: Codex's sandbox fails
+    /// there.
     pub home: PathBuf,
     /// The `auth.json` that is linked into the home; empty for that of the user.
     pub login: PathBuf,

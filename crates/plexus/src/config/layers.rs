@@ -38,7 +38,7 @@ pub enum ConfigError {
         source: Box<toml::de::Error>,
     },
     /// There is no such key.
-    #[error("set {key:?}: there is no such key; known are {}", known.join(", "))]
+    #[error("set {key:?}: there is no such key; the keys are {}", known.join(", "))]
     UnknownKey {
         /// The key.
         key: String,

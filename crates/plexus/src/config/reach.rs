@@ -63,7 +63,7 @@ fn check_url(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-const WRONG: &str = "it is no address that begins with https:// or http://, such as \
+const WRONG: &str = "it is not an address that begins with https:// or http://, such as \
     https://box.example:4446";
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct Address {
     pub(crate) url: Url,
-    /// How it is spoken to over TLS; nothing for `http://…`.
+    /// The TLS configuration; `None` for `http://…`.
     pub(crate) tls: Option<Arc<ClientConfig>>,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Debug for Address {
 impl Address {
     /// Checks the address of a receiver and reads whom to trust for it.
     pub(super) fn new(url: &str, ca_file: Option<&Path>) -> Result<Self, String> {
-        let url: Url = url.parse().map_err(|error| format!("its url is none: {error}"))?;
+        let url: Url = url.parse().map_err(|error| format!("its url is not valid: {error}"))?;
         let tls = match (url.scheme(), ca_file) {
             ("https", ca_file) => {
                 let trusted =
@@ -54,11 +54,11 @@ impl Address {
                 Some(Arc::new(trusted))
             }
             ("http", None) => None,
-            ("http", Some(_)) => return Err("its ca_file is of use only with https://".into()),
+            ("http", Some(_)) => return Err("its ca_file works only with https://".into()),
             _ => return Err("its url must begin with https:// or http://".into()),
         };
         if !url.username().is_empty() || url.password().is_some() {
-            return Err("its url holds a name or password, which it must not".into());
+            return Err("its url must not hold a name or password".into());
         }
         Ok(Self { url, tls })
     }
@@ -97,7 +97,7 @@ pub(super) struct Answered {
 pub(super) enum NoAnswer {
     #[error("no connection in time")]
     Slow,
-    #[error("no answer in time")]
+    #[error("no answer came in time")]
     Late,
     #[error("no connection: {}", chain(.0))]
     Connection(#[from] io::Error),

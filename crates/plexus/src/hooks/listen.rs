@@ -64,8 +64,14 @@ impl Listening {
 
     /// Notes a press of somebody who may not decide.
     pub(super) async fn stranger(&self, who: &str) -> Heard {
-        tracing::warn!(receiver = self.receiver, who, "somebody who may not decide pressed");
-        let error = CallError::unauthorized(format_args!("let {who} decide: not among its users"));
+        tracing::warn!(
+            receiver = self.receiver,
+            who,
+            "somebody who may not decide pressed a button"
+        );
+        let error = CallError::unauthorized(format_args!(
+            "let {who} decide: they are not in the list of users"
+        ));
         self.answers.refused(&self.receiver, &error).await;
         Heard::Nothing("You may not decide here.".to_owned())
     }

@@ -58,7 +58,7 @@ pub(super) struct Message {
     pub(super) tag: String,
     /// The gravest risk in it.
     pub(super) level: Option<RiskLevel>,
-    /// When it is of no use any more: none of its requests waits then.
+    /// When it is out of date: none of its requests waits then.
     pub(super) ends_at: Option<UnixMillis>,
     pub(super) items: Vec<Item>,
 }
@@ -278,7 +278,7 @@ fn asked(approval: &AskedApproval, frame: Frame<'_>) -> (String, bool) {
     tail.push(match approval.expires_at {
         Some(at) => {
             let left = at.0.saturating_mul(1_000).saturating_sub(UnixMillis::now().0);
-            format!("denied by itself in {}", duration(left))
+            format!("denied automatically in {}", duration(left))
         }
         None => "waits until somebody answers".to_owned(),
     });

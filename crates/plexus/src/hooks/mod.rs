@@ -3,11 +3,18 @@
 //!
 //! The transaction that stores a fact also puts its entry into the outbox. The entry leaves when
 //! its receiver has taken it, or when it is too old. After a crash in between, the entry is sent
-//! again with the same id: delivery is at least once. In reading order: [`receiver`] is who is
-//! told, with [`notify`] and [`quiet`] for services that show messages to people; [`message`] is
-//! what they show; `kinds` has one file for each service, which use `http` and `secret`; `listen`
-//! takes presses of buttons; `line` is what goes to one receiver; [`stats`] what `/metrics` and
-//! `plexus doctor` show; `activation` has the methods; this file is who is told now.
+//! again with the same id: delivery is at least once.
+//!
+//! In reading order:
+//! - [`receiver`]: a configured receiver; [`notify`] and [`quiet`]: settings of the services that
+//!   show messages to people;
+//! - [`message`]: what such a service shows;
+//! - `kinds`: one file for each service; `http` and `secret`: what they share;
+//! - `listen`: buttons that people press;
+//! - `line`: the task that sends to one receiver;
+//! - [`stats`]: the numbers for `/metrics` and `plexus doctor`;
+//! - `activation`: the methods;
+//! - this file: the current receivers, which can change while the server runs.
 
 mod activation;
 mod http;
@@ -94,13 +101,13 @@ impl Receivers {
             let known: Vec<&str> = receivers.iter().map(|it| it.name.as_str()).collect();
             CallError::not_found(format_args!("test {name:?}: no receiver has this name"))
                 .with_field("name")
-                .with_hint(format_args!("known are: {}", known.join(", ")))
+                .with_hint(format_args!("the receivers are: {}", known.join(", ")))
         })?;
         if let To::Webhook(_) = receiver.to {
             return Err(CallError::invalid(
-                "test a webhook: it is told events, and a test is none",
+                "test a webhook: it receives events only, and a test is not an event",
             )
-            .with_hint("let a chat end and look at notify.receivers"));
+            .with_hint("let a chat end, then look at notify.receivers"));
         }
         let message = Message::test(name, self.public_url());
         match receiver.to.send(&message, receiver.timeout, &self.push).await {

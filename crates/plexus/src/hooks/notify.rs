@@ -158,7 +158,7 @@ pub(super) fn receiver(entry: &Notify, env: &[(OsString, OsString)]) -> Result<R
     let quiet = match (&entry.quiet, entry.quiet_except) {
         (Some(text), except) => Some(Quiet::new(text, except)?),
         (None, None) => None,
-        (None, Some(_)) => return Err("quiet_except is of use only with quiet".into()),
+        (None, Some(_)) => return Err("quiet_except works only with quiet".into()),
     };
     Ok(Receiver {
         name: entry.name.clone(),
@@ -232,7 +232,9 @@ fn to(entry: &Notify, env: &[(OsString, OsString)]) -> Result<To, String> {
             let token = token()?;
             let is_token = |c: char| c.is_ascii_alphanumeric() || matches!(c, ':' | '-' | '_');
             if !token.expose().chars().all(is_token) {
-                return Err("its token is none of Telegram: it looks like 123456:ABC-def".into());
+                return Err(
+                    "its token is not one of Telegram, which look like 123456:ABC-def".into()
+                );
             }
             To::Telegram(telegram::Telegram {
                 at: at("https://api.telegram.org")?,
@@ -248,18 +250,14 @@ fn to(entry: &Notify, env: &[(OsString, OsString)]) -> Result<To, String> {
                 return Err("its contact begins with mailto: or https://".into());
             }
             if entry.answers {
-                return Err(
-                    "answers is of no use with webpush: the page that it opens decides".into()
-                );
+                return Err("webpush does not use answers: the page that it opens decides".into());
             }
             let services = entry.services.clone();
             To::Webpush(webpush::Webpush::new(contact, services, entry.ca_file.as_deref())?)
         }
         Service::Desktop => {
             if entry.answers {
-                return Err(
-                    "answers is of no use with desktop: its messages have no buttons".into()
-                );
+                return Err("desktop does not use answers: its messages have no buttons".into());
             }
             To::Desktop
         }
@@ -276,12 +274,13 @@ fn word(field: &str, text: Option<&str>) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A token that can stand in a header.
+/// A token that fits into a header.
 fn as_header(token: SecretToken) -> Result<SecretToken, String> {
     if token.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(token);
     }
-    Err("its token holds what no token has: spaces, line breaks or letters beyond ASCII".into())
+    Err("its token has characters that no token has: spaces, line breaks or letters beyond ASCII"
+        .into())
 }
 
 /// Refuses settings that mean nothing for the service: they would be a mistake.
@@ -305,7 +304,7 @@ fn only_what_the_service_has(entry: &Notify) -> Result<(), String> {
     let _every_service = [Ntfy, Slack, Telegram, Webpush, Desktop, Command];
     for (field, is_set, services) in fields {
         if is_set && !services.contains(&entry.to) {
-            return Err(format!("{field} is of no use with this service"));
+            return Err(format!("this service does not use {field}"));
         }
     }
     Ok(())
@@ -344,11 +343,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_entry_is_said() {
+    fn a_faulty_entry_is_explained() {
         for (text, expected) in [
             ("to = \"pigeon\"", "pigeon"),
             ("to = \"ntfy\"", "topic"),
-            ("to = \"ntfy\"\ntopic = \"t\"\nchat = 5", "chat is of no use"),
+            ("to = \"ntfy\"\ntopic = \"t\"\nchat = 5", "does not use chat"),
             ("to = \"ntfy\"\ntopic = \"t\"\nurl = \"ftp://x\"", "https://"),
             ("to = \"ntfy\"\ntopic = \"t\"\nanswers = true", "detail"),
             ("to = \"ntfy\"\ntopic = \"t\"\ntoken_env = \"UNSET\"", "UNSET"),

@@ -25,7 +25,9 @@ impl Quiet {
         let (from, until) = text.split_once('-').ok_or_else(wrong)?;
         let (from, until) = (time(from)?, time(until)?);
         if from == until {
-            return Err(format!("its quiet is {text:?}, which is always or never"));
+            return Err(format!(
+                "its quiet is {text:?}, which begins when it ends; give two different times"
+            ));
         }
         Ok(Self { from, until, except })
     }

@@ -93,10 +93,10 @@ pub struct Receiver {
 #[derive(Debug, thiserror::Error)]
 pub enum ReceiverError {
     /// There are too many.
-    #[error("take {0} webhooks and notify entries: at most {MAX_RECEIVERS}")]
+    #[error("use {0} webhooks and notify entries: at most {MAX_RECEIVERS} are allowed")]
     TooMany(usize),
     /// An entry is wrong.
-    #[error("take the {kind} {name:?}: {problem}")]
+    #[error("use the {kind} {name:?}: {problem}")]
     Entry {
         /// The table that it stands in.
         kind: &'static str,
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_entry_is_said() {
+    fn a_faulty_entry_is_explained() {
         assert_eq!(
             receivers(&[webhook(|_| {})], &[], &env()).unwrap()[0].timeout,
             Duration::from_secs(10)

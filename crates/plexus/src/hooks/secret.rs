@@ -54,5 +54,5 @@ fn of_variable(name: &str, env: &[(OsString, OsString)]) -> Result<SecretToken, 
         env.iter().find(|(variable, _)| *variable == *name).and_then(|(_, value)| value.to_str());
     value
         .map(SecretToken::new)
-        .ok_or_else(|| format!("the variable {name} is not set, or is no text"))
+        .ok_or_else(|| format!("the variable {name} is not set, or is not text"))
 }

@@ -64,7 +64,7 @@ pub(super) fn router() -> Router {
 async fn approve(Path(id): Path<String>) -> Response {
     match id.parse::<ApprovalId>() {
         Ok(id) => Redirect::to(&format!("../phone#/approve/{id}")).into_response(),
-        Err(_) => (StatusCode::NOT_FOUND, "this is no id of an approval\n").into_response(),
+        Err(_) => (StatusCode::NOT_FOUND, "this is not the id of an approval\n").into_response(),
     }
 }
 

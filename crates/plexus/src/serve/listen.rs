@@ -24,17 +24,17 @@ pub async fn bind(config: &Config) -> Result<TcpListener> {
         bail!(
             "could not listen on {address}: other machines could reach it, and whoever has the \
              token can run programs here; set tls.listen to {address} and listen to a loopback \
-             address, or say --allow-non-loopback if it must go without encryption"
+             address, or use --allow-non-loopback if it must be without encryption"
         );
     }
     take(address).await
 }
 
-/// Binds the address for TLS, if one is configured. Whoever names it wants to be reached there, and
-/// nothing on it goes without encryption, so it needs no further leave.
+/// Binds the address for TLS, if one is configured. It may be reachable from other machines without
+/// `allow_non_loopback`, because everything on it is encrypted.
 ///
 /// # Errors
-/// When the address is not one, or is taken.
+/// When the address is not valid, or is taken.
 pub async fn bind_tls(config: &Config) -> Result<Option<TcpListener>> {
     if config.tls.listen.is_empty() {
         return Ok(None);
@@ -66,7 +66,7 @@ async fn take(address: SocketAddr) -> Result<TcpListener> {
 async fn resolve(listen: &str) -> Result<SocketAddr> {
     let found = tokio::net::lookup_host(listen)
         .await
-        .with_context(|| format!("could not listen on {listen:?}: that is no HOST:PORT"))?;
+        .with_context(|| format!("could not listen on {listen:?}: it is not HOST:PORT"))?;
     // `localhost` may be both; the doors' own URL is the IPv4 one.
     let all: Vec<SocketAddr> = found.collect();
     let first = all.iter().find(|address| address.is_ipv4()).or(all.first()).copied();

@@ -190,8 +190,8 @@ fn say_reach(reach: &Reach, encrypted: Option<&(TcpListener, Serving)>) {
 pub(crate) fn stopped_with(children: u64) -> String {
     match children {
         0 => "stopped; no child is running".to_owned(),
-        1 => "stopped; 1 child goes on running and is picked up at the next start".to_owned(),
-        n => format!("stopped; {n} children go on running and are picked up at the next start"),
+        1 => "stopped; 1 child keeps running; the next start takes it over".to_owned(),
+        n => format!("stopped; {n} children keep running; the next start takes them over"),
     }
 }
 

@@ -88,7 +88,7 @@ impl Activation for Steward {
         let (started_at, stopping) = (self.started_at.into(), self.stop.is_cancelled());
         serde_json::to_value(ServerHealth { started_at, stopping }).map(Some).map_err(|error| {
             tracing::error!(%error, "the health of the server could not be serialised");
-            CallError::internal("say how it is")
+            CallError::internal("report its health")
         })
     }
 

@@ -44,7 +44,7 @@ pub(super) fn start(path: &Path) -> Result<()> {
 #[expect(clippy::print_stderr, reason = "this is the agent's own stderr, which its chat shows")]
 pub(super) fn stand(path: &Path, agent: &str) -> Result<()> {
     let pid = agent.parse().ok().and_then(Pid::from_raw).context("no agent is named")?;
-    // The stage waits for us, so the number is still its own; the agent keeps it.
+    // The stage waits for us, so the pid is still its own; the agent keeps that pid.
     let agent = pidfd_open(pid, PidfdFlags::empty()).context("hold the agent")?;
     let log = read(path)?.dir.join(LOG);
     let mut options = std::fs::OpenOptions::new();

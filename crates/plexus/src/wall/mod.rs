@@ -289,7 +289,7 @@ impl MachineWalls {
             [self.stage.program.as_path(), Path::new("confine"), Path::new(egress::START), file];
         let text = |path: &Path| {
             let text = path.to_str().map(str::to_owned);
-            text.ok_or_else(|| NoWall(format!("the path {} is no text", path.display())))
+            text.ok_or_else(|| NoWall(format!("the path {} is not text", path.display())))
         };
         words.into_iter().map(text).collect()
     }

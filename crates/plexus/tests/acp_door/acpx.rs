@@ -27,10 +27,10 @@ const DEADLINE: Duration = Duration::from_secs(120);
 
 /// Runs acpx. It keeps the process of a command alive for a while; a command that arrives while
 /// that process ends is retried.
-async fn run(acpx: &Path, site: &ServerWithAgent, words: &[&str]) -> Result<Output> {
+async fn run(acpx: &Path, setup: &ServerWithAgent, words: &[&str]) -> Result<Output> {
     let again = async {
         loop {
-            let output = run_once(acpx, site, words).await?;
+            let output = run_once(acpx, setup, words).await?;
             if !text(&output).contains(ENDING) {
                 return anyhow::Ok(output);
             }
@@ -39,21 +39,21 @@ async fn run(acpx: &Path, site: &ServerWithAgent, words: &[&str]) -> Result<Outp
     tokio::time::timeout(DEADLINE, again).await.context("acpx did not end")?
 }
 
-async fn run_once(acpx: &Path, site: &ServerWithAgent, words: &[&str]) -> Result<Output> {
+async fn run_once(acpx: &Path, setup: &ServerWithAgent, words: &[&str]) -> Result<Output> {
     let agent = format!(
         "{} acp --data-dir {}",
         env!("CARGO_BIN_EXE_plexus"),
-        site.server.data_dir().display()
+        setup.server.data_dir().display()
     );
     let mut command = Command::new(node_beside(acpx)?);
     command
         .arg(acpx)
         .args(["--agent", &agent, "--ttl", "1", "--cwd"])
-        .arg(site.work())
+        .arg(setup.work())
         .args(words)
         // Its own records of sessions.
-        .env("HOME", site.server.own_data_dir())
-        .current_dir(site.work())
+        .env("HOME", setup.server.own_data_dir())
+        .current_dir(setup.work())
         .stdin(std::process::Stdio::null())
         .kill_on_drop(true);
     command.output().await.context("could not start acpx")
@@ -65,33 +65,33 @@ fn text(output: &Output) -> String {
 }
 
 pub(crate) async fn acpx_draws_a_call_and_decides_it(acpx: PathBuf) -> Result<()> {
-    let site = ServerWithAgent::simulated().await?;
-    let denied = site.writes("denied", "one\n");
-    let output = run(&acpx, &site, &["--deny-all", "exec", &denied]).await?;
+    let setup = ServerWithAgent::simulated().await?;
+    let denied = setup.writes("denied", "one\n");
+    let output = run(&acpx, &setup, &["--deny-all", "exec", &denied]).await?;
     let said = text(&output);
     ensure!(said.contains("(failed)") && said.contains("[done] end_turn"), "{said}");
-    ensure!(site.text_of("denied").is_none());
+    ensure!(setup.text_of("denied").is_none());
 
-    let allowed = site.writes("allowed", "one\n");
-    let output = run(&acpx, &site, &["--approve-all", "exec", &allowed]).await?;
+    let allowed = setup.writes("allowed", "one\n");
+    let output = run(&acpx, &setup, &["--approve-all", "exec", &allowed]).await?;
     let said = text(&output);
     ensure!(output.status.success() && said.contains("All is done."), "{said}");
-    ensure!(said.contains(&format!("diff {}", site.path("allowed").display())), "{said}");
+    ensure!(said.contains(&format!("diff {}", setup.path("allowed").display())), "{said}");
     ensure!(said.contains("[done] end_turn") && said.contains("(completed)"), "{said}");
-    ensure!(site.text_of("allowed").as_deref() == Some("one\n"));
+    ensure!(setup.text_of("allowed").as_deref() == Some("one\n"));
     Ok(())
 }
 
 pub(crate) async fn acpx_goes_on_with_a_session_after_the_server_was_killed(
     acpx: PathBuf,
 ) -> Result<()> {
-    let mut site = ServerWithAgent::simulated().await?;
-    let made = run(&acpx, &site, &["sessions", "new"]).await?;
+    let mut setup = ServerWithAgent::simulated().await?;
+    let made = run(&acpx, &setup, &["sessions", "new"]).await?;
     ensure!(made.status.success(), "{}", text(&made));
-    let first = run(&acpx, &site, &["prompt", &site.says("first words")]).await?;
+    let first = run(&acpx, &setup, &["prompt", &setup.says("first words")]).await?;
     ensure!(text(&first).contains("first words"), "{}", text(&first));
-    site.server.crash_and_restart().await?;
-    let second = run(&acpx, &site, &["prompt", "sim:\nrecall"]).await?;
+    setup.server.crash_and_restart().await?;
+    let second = run(&acpx, &setup, &["prompt", "sim:\nrecall"]).await?;
     let said = text(&second);
     ensure!(second.status.success() && said.contains("say first words"), "{said}");
     Ok(())

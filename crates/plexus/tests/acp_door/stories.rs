@@ -18,16 +18,16 @@ async fn stop_reason(editor: &mut Editor, prompt: u64) -> Result<String> {
 }
 
 pub(crate) async fn a_call_is_drawn_as_a_diff_and_allowed_in_the_editor(
-    site: ServerWithAgent,
+    setup: ServerWithAgent,
     library: Library,
 ) -> Result<()> {
-    let (mut editor, session) = site.opened(library).await?;
-    let prompt = editor.begin("prompt", prompted(&session, site.writes("new", "one\n"))).await?;
+    let (mut editor, session) = setup.opened(library).await?;
+    let prompt = editor.begin("prompt", prompted(&session, setup.writes("new", "one\n"))).await?;
     let question = editor.question(0).await?;
-    ensure!(site.text_of("new").is_none(), "it ran before anybody was asked");
+    ensure!(setup.text_of("new").is_none(), "it ran before anybody was asked");
     let call = &question["toolCall"];
     let diff = &call["content"][0];
-    let path = site.path("new").display().to_string();
+    let path = setup.path("new").display().to_string();
     ensure!(diff["type"] == "diff" && diff["newText"] == "one\n", "{question:#}");
     ensure!(diff["path"] == path && call["locations"][0]["path"] == path, "{question:#}");
     ensure!(call["rawInput"].is_object() && call["kind"] == "edit", "{question:#}");
@@ -39,70 +39,70 @@ pub(crate) async fn a_call_is_drawn_as_a_diff_and_allowed_in_the_editor(
     ensure!(drawn["status"] == "pending", "{drawn:#}");
     editor.answer(&question, "allow_once").await?;
     ensure!(stop_reason(&mut editor, prompt).await? == "end_turn");
-    ensure!(site.text_of("new").as_deref() == Some("one\n"));
+    ensure!(setup.text_of("new").as_deref() == Some("one\n"));
     editor.update("tool_call_update", |it| it["status"] == "completed").await?;
     let said = editor.text("agent_message_chunk");
     ensure!(said.matches("I will write.").count() == 1, "{said}");
     ensure!(said.ends_with("All is done."), "{said}");
-    let decisions = site.decisions(&session).await?;
+    let decisions = setup.decisions(&session).await?;
     ensure!(decisions.len() == 1 && decisions[0]["status"] == "allowed", "{decisions:#?}");
     Ok(())
 }
 
 pub(crate) async fn a_dialog_closes_when_somebody_else_has_answered(
-    site: ServerWithAgent,
+    setup: ServerWithAgent,
     library: Library,
 ) -> Result<()> {
-    let (mut editor, session) = site.opened(library).await?;
-    let prompt = editor.begin("prompt", prompted(&session, site.writes("new", "one\n"))).await?;
+    let (mut editor, session) = setup.opened(library).await?;
+    let prompt = editor.begin("prompt", prompted(&session, setup.writes("new", "one\n"))).await?;
     let question = editor.question(0).await?;
-    site.decide(false).await?;
+    setup.decide(false).await?;
     editor.withdrawn(0).await?;
     // Neither library keeps a program from answering a question that was withdrawn.
     editor.answer(&question, "allow_once").await?;
     ensure!(stop_reason(&mut editor, prompt).await? == "end_turn");
-    ensure!(site.text_of("new").is_none(), "an answer to a withdrawn question decided");
+    ensure!(setup.text_of("new").is_none(), "an answer to a withdrawn question decided");
     editor.update("tool_call_update", |it| it["status"] == "failed").await?;
-    let decisions = site.decisions(&session).await?;
+    let decisions = setup.decisions(&session).await?;
     ensure!(decisions.len() == 1 && decisions[0]["status"] == "denied", "{decisions:#?}");
     ensure!(decisions[0]["message"] == "by the dashboard", "{decisions:#?}");
     Ok(())
 }
 
 pub(crate) async fn a_cancelled_prompt_runs_nothing(
-    site: ServerWithAgent,
+    setup: ServerWithAgent,
     library: Library,
 ) -> Result<()> {
-    let (mut editor, session) = site.opened(library).await?;
-    let prompt = editor.begin("prompt", prompted(&session, site.writes("new", "one\n"))).await?;
+    let (mut editor, session) = setup.opened(library).await?;
+    let prompt = editor.begin("prompt", prompted(&session, setup.writes("new", "one\n"))).await?;
     let question = editor.question(0).await?;
     editor.call("cancel", json!({"id": session})).await?;
     editor.withdrawn(0).await?;
     editor.answer(&question, "allow_once").await?;
     ensure!(stop_reason(&mut editor, prompt).await? == "cancelled");
-    site.status(&session, "cancelled").await?;
-    ensure!(site.text_of("new").is_none(), "an answer after the cancel decided");
+    setup.status(&session, "cancelled").await?;
+    ensure!(setup.text_of("new").is_none(), "an answer after the cancel decided");
     // The session goes on.
-    let prompt = editor.begin("prompt", prompted(&session, site.says("Still here."))).await?;
+    let prompt = editor.begin("prompt", prompted(&session, setup.says("Still here."))).await?;
     ensure!(stop_reason(&mut editor, prompt).await? == "end_turn");
     ensure!(editor.text("agent_message_chunk").ends_with("Still here."));
     Ok(())
 }
 
 pub(crate) async fn a_session_outlives_a_killed_editor(
-    site: ServerWithAgent,
+    setup: ServerWithAgent,
     library: Library,
 ) -> Result<()> {
-    let (mut editor, session) = site.opened(library).await?;
-    let first = editor.begin("prompt", prompted(&session, site.says("Good morning."))).await?;
+    let (mut editor, session) = setup.opened(library).await?;
+    let first = editor.begin("prompt", prompted(&session, setup.says("Good morning."))).await?;
     ensure!(stop_reason(&mut editor, first).await? == "end_turn");
-    let text = site.writes("new", "one\n");
+    let text = setup.writes("new", "one\n");
     editor.begin("prompt", prompted(&session, text.clone())).await?;
     editor.question(0).await?;
     editor.kill().await?;
 
-    let mut editor = site.editor(library).await?;
-    let load = json!({"id": session, "cwd": site.work()});
+    let mut editor = setup.editor(library).await?;
+    let load = json!({"id": session, "cwd": setup.work()});
     let number = editor.begin("load", load).await?;
     let outcome = editor.outcome(number).await?;
     ensure!(outcome.is_ok(), "{outcome:?}");
@@ -119,20 +119,20 @@ pub(crate) async fn a_session_outlives_a_killed_editor(
     ensure!(question["toolCall"]["content"][0]["newText"] == "one\n", "{question:#}");
     editor.answer(&question, "allow_once").await?;
     editor.update("tool_call_update", |it| it["status"] == "completed").await?;
-    site.status(&session, "complete").await?;
-    ensure!(site.text_of("new").as_deref() == Some("one\n"));
-    ensure!(site.decisions(&session).await?.len() == 1);
+    setup.status(&session, "complete").await?;
+    ensure!(setup.text_of("new").as_deref() == Some("one\n"));
+    ensure!(setup.decisions(&session).await?.len() == 1);
     Ok(())
 }
 
 pub(crate) async fn a_prompt_outlives_a_killed_server(
-    mut site: ServerWithAgent,
+    mut setup: ServerWithAgent,
     library: Library,
 ) -> Result<()> {
-    let (mut editor, session) = site.opened(library).await?;
-    let prompt = editor.begin("prompt", prompted(&session, site.writes("new", "one\n"))).await?;
+    let (mut editor, session) = setup.opened(library).await?;
+    let prompt = editor.begin("prompt", prompted(&session, setup.writes("new", "one\n"))).await?;
     let question = editor.question(0).await?;
-    site.server.kill_9()?;
+    setup.server.kill_9()?;
     editor
         .update("agent_thought_chunk", |it| {
             it["content"]["text"].as_str().is_some_and(|text| text.contains("server is away"))
@@ -140,41 +140,41 @@ pub(crate) async fn a_prompt_outlives_a_killed_server(
         .await?;
     // No server is there to take the answer; `plexus acp` keeps it.
     editor.answer(&question, "allow_once").await?;
-    site.server.start_again().await?;
+    setup.server.start_again().await?;
     ensure!(stop_reason(&mut editor, prompt).await? == "end_turn");
-    ensure!(site.text_of("new").as_deref() == Some("one\n"));
+    ensure!(setup.text_of("new").as_deref() == Some("one\n"));
     let said = editor.text("agent_message_chunk");
     ensure!(said.matches("I will write.").count() == 1, "{said}");
     ensure!(said.ends_with("All is done."), "{said}");
-    let decisions = site.decisions(&session).await?;
+    let decisions = setup.decisions(&session).await?;
     ensure!(decisions.len() == 1 && decisions[0]["status"] == "allowed", "{decisions:#?}");
     // The next prompt goes to the server that came back.
-    let prompt = editor.begin("prompt", prompted(&session, site.says("Still here."))).await?;
+    let prompt = editor.begin("prompt", prompted(&session, setup.says("Still here."))).await?;
     ensure!(stop_reason(&mut editor, prompt).await? == "end_turn");
     Ok(())
 }
 
 pub(crate) async fn a_question_of_a_session_below_is_a_dialog_too(
-    site: ServerWithAgent,
+    setup: ServerWithAgent,
     library: Library,
 ) -> Result<()> {
-    let (mut editor, session) = site.opened(library).await?;
+    let (mut editor, session) = setup.opened(library).await?;
     // A chat that goes on: it waits for its own question meanwhile.
-    let prompt = editor.begin("prompt", prompted(&session, site.writes("own", "own\n"))).await?;
+    let prompt = editor.begin("prompt", prompted(&session, setup.writes("own", "own\n"))).await?;
     let own = editor.question(0).await?;
-    let below = site.below(&session).await?;
+    let below = setup.below(&session).await?;
     for (number, name) in [(1, "first"), (2, "second")] {
-        let params = json!({"session_id": below, "prompt": site.writes(name, "below\n")});
-        site.server.call("agents.chat_async", params).await?;
+        let params = json!({"session_id": below, "prompt": setup.writes(name, "below\n")});
+        setup.server.call("agents.chat_async", params).await?;
         let question = editor.question(number).await?;
         let call = &question["toolCall"];
         ensure!(call["title"].as_str().is_some_and(|it| it.starts_with("below: ")), "{call:#}");
         ensure!(call["content"][0]["newText"] == "below\n", "{call:#}");
-        ensure!(site.text_of(name).is_none(), "it ran before anybody was asked");
+        ensure!(setup.text_of(name).is_none(), "it ran before anybody was asked");
         if name == "first" {
             editor.answer(&question, "allow_once").await?;
         } else {
-            site.decide_in(&below, false).await?;
+            setup.decide_in(&below, false).await?;
             editor.withdrawn(number).await?;
             // An answer to a withdrawn question decides nothing.
             editor.answer(&question, "allow_once").await?;
@@ -183,12 +183,12 @@ pub(crate) async fn a_question_of_a_session_below_is_a_dialog_too(
         editor
             .update("tool_call_update", |it| it["toolCallId"] == id && it["status"] == "completed")
             .await?;
-        site.status(&below, "complete").await?;
+        setup.status(&below, "complete").await?;
     }
-    ensure!(site.text_of("first").as_deref() == Some("below\n"));
-    ensure!(site.text_of("second").is_none(), "an answer to a withdrawn question decided");
+    ensure!(setup.text_of("first").as_deref() == Some("below\n"));
+    ensure!(setup.text_of("second").is_none(), "an answer to a withdrawn question decided");
     editor.answer(&own, "allow_once").await?;
     ensure!(stop_reason(&mut editor, prompt).await? == "end_turn");
-    ensure!(site.text_of("own").as_deref() == Some("own\n"));
+    ensure!(setup.text_of("own").as_deref() == Some("own\n"));
     Ok(())
 }

@@ -231,7 +231,8 @@ pub(crate) fn tell_what_was_left_for_programs_outside(
         let told = async || {
             let ended = site.chat(&session, &prompt).await?;
             ensure!(ended.status == "complete", "{:#?}", ended.events);
-            let is_ours = |it: &&str| it.starts_with("programs outside the wall may run");
+            let is_ours =
+                |it: &&str| it.starts_with("these files, which programs outside the wall may run");
             let told: Vec<_> = ended.messages().into_iter().filter(is_ours).collect();
             Ok(told.join("\n"))
         };
@@ -262,7 +263,7 @@ pub(crate) fn are_refused_where_a_configured_path_is_missing(
     })
 }
 
-/// `plexus run` has the wall of the default, and none only where somebody says so.
+/// `plexus run` has the default wall, and no wall only where `--no-wall` asks for that.
 pub(crate) fn of_run_have_none_where_that_is_said(place: &HomeWithProject) -> Result<()> {
     block_on(async {
         let site = Site::start(place, Vec::new(), &[]).await?;

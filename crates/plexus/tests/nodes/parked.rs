@@ -113,7 +113,7 @@ pub(crate) async fn another_server_wakes_no_agent_whose_directory_is_not_the_sam
     std::fs::write(cluster.work().join("changed/file"), "something else").unwrap();
     cluster.allow(1, &approval).await;
     cluster.notice(1, &changed, "the server n1 does not wake it").await;
-    cluster.notice(1, &changed, "holds something else here than it did there").await;
+    cluster.notice(1, &changed, "does not hold the same files here").await;
     assert_eq!(cluster.ran("changed"), 0);
     // Any server ends the chat of an agent that belongs to nobody.
     cluster.call(1, "claudecode.cancel", json!({"session_id": cancelled})).await;

@@ -14,8 +14,8 @@ struct Editor {
 }
 
 impl Editor {
-    fn start(place: &Installation, words: &[&str]) -> Self {
-        let piped = Piped::start(place.command(&[&["acp"], words].concat()));
+    fn start(installation: &Installation, words: &[&str]) -> Self {
+        let piped = Piped::start(installation.command(&[&["acp"], words].concat()));
         let mut editor = Self { piped, requests: 0 };
         let begun = editor.ask("initialize", json!({"protocolVersion": 1}));
         assert_eq!(begun["result"]["protocolVersion"], 1, "{begun}");
@@ -41,8 +41,8 @@ impl Editor {
     }
 
     /// Opens a new conversation.
-    fn open(&mut self, place: &Installation) -> String {
-        let opened = self.ask("session/new", json!({"cwd": place.work(), "mcpServers": []}));
+    fn open(&mut self, installation: &Installation) -> String {
+        let opened = self.ask("session/new", json!({"cwd": installation.work(), "mcpServers": []}));
         opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{opened}")).to_owned()
     }
 
@@ -103,14 +103,15 @@ const BASH: &str = r#"tool Bash {"command":"echo ran >> made"}"#;
 
 #[test]
 fn forbidden_requests_of_an_editor_are_refused_and_nothing_runs() {
-    let place = Installation::new();
-    place.start_server();
-    let other = place.call("agents.create", &json!({"name": "other", "working_dir": place.work()}));
-    let below = json!({"name": "below", "working_dir": place.work(), "parent": other["id"]});
-    let below = place.call("agents.create", &below);
+    let installation = Installation::new();
+    installation.start_server();
+    let other = installation
+        .call("agents.create", &json!({"name": "other", "working_dir": installation.work()}));
+    let below = json!({"name": "below", "working_dir": installation.work(), "parent": other["id"]});
+    let below = installation.call("agents.create", &below);
 
-    let mut early = Piped::start(place.command(&["acp"]));
-    let answer = early.ask(1, "session/new", json!({"cwd": place.work(), "mcpServers": []}));
+    let mut early = Piped::start(installation.command(&["acp"]));
+    let answer = early.ask(1, "session/new", json!({"cwd": installation.work(), "mcpServers": []}));
     assert_eq!(answer["error"]["code"], -32600, "before initialize: {answer}");
     let answer = early.ask(2, "initialize", json!({"protocolVersion": 0}));
     assert_eq!(answer["error"]["code"], -32602, "a version that is not spoken: {answer}");
@@ -118,10 +119,10 @@ fn forbidden_requests_of_an_editor_are_refused_and_nothing_runs() {
     assert_eq!(answer["result"]["protocolVersion"], 1, "the newest that both speak: {answer}");
     drop(early);
 
-    let mut editor = Editor::start(&place, &[]);
-    let session = editor.open(&place);
+    let mut editor = Editor::start(&installation, &[]);
+    let session = editor.open(&installation);
     let text = |text: &str| json!([{"type": "text", "text": text}]);
-    let here = place.work();
+    let here = installation.work();
     let picture = json!({"type": "image", "mimeType": "image/png", "data": ""});
     for (method, params, code) in [
         ("session/nonsense", json!({}), -32601),
@@ -164,20 +165,20 @@ fn forbidden_requests_of_an_editor_are_refused_and_nothing_runs() {
     );
     let load = json!({"sessionId": session, "cwd": here, "mcpServers": []});
     assert_eq!(editor.refused("session/load", load), -32600);
-    assert!(!place.work().join("made").exists());
+    assert!(!installation.work().join("made").exists());
     editor.select(&question, "allow");
     assert_eq!(editor.stopped(first), "end_turn");
-    assert_eq!(std::fs::read_to_string(place.work().join("made")).unwrap(), "ran\n");
+    assert_eq!(std::fs::read_to_string(installation.work().join("made")).unwrap(), "ran\n");
     assert!(editor.piped.close().success());
 }
 
 #[test]
 fn two_editors_watch_one_session_and_the_first_answer_decides() {
-    let place = Installation::new();
-    let mut one = Editor::start(&place, &["--session", "shared"]);
-    let session = one.open(&place);
-    let mut two = Editor::start(&place, &["--session", "shared"]);
-    assert_eq!(two.open(&place), session, "the same session");
+    let installation = Installation::new();
+    let mut one = Editor::start(&installation, &["--session", "shared"]);
+    let session = one.open(&installation);
+    let mut two = Editor::start(&installation, &["--session", "shared"]);
+    assert_eq!(two.open(&installation), session, "the same session");
 
     let prompt = one.prompt(&session, BASH);
     two.chunk("user_message_chunk", "tool Bash");
@@ -188,16 +189,16 @@ fn two_editors_watch_one_session_and_the_first_answer_decides() {
     one.withdrawn(&first);
     one.select(&first, "deny");
     assert_eq!(one.stopped(prompt), "end_turn");
-    assert_eq!(std::fs::read_to_string(place.work().join("made")).unwrap(), "ran\n");
-    let decided = place.call("loopback.history", &json!({}));
+    assert_eq!(std::fs::read_to_string(installation.work().join("made")).unwrap(), "ran\n");
+    let decided = installation.call("loopback.history", &json!({}));
     assert_eq!(decided["decisions"][0]["status"], "allowed", "{decided}");
 }
 
 #[test]
 fn a_rule_is_remembered_with_the_text_that_was_shown() {
-    let place = Installation::new();
-    let mut editor = Editor::start(&place, &[]);
-    let session = editor.open(&place);
+    let installation = Installation::new();
+    let mut editor = Editor::start(&installation, &[]);
+    let session = editor.open(&installation);
     let prompt = editor.prompt(&session, BASH);
     let question = editor.question("echo ran >> made");
     let options = question["params"]["options"].as_array().unwrap();
@@ -205,7 +206,7 @@ fn a_rule_is_remembered_with_the_text_that_was_shown() {
     editor.select(&question, rule["optionId"].as_str().unwrap());
     assert_eq!(editor.stopped(prompt), "end_turn");
 
-    let rules = place.call("loopback.rules", &json!({}));
+    let rules = installation.call("loopback.rules", &json!({}));
     let pattern = rules["rules"][0]["pattern"].as_str().unwrap();
     assert_eq!(rule["name"], format!("Always allow in this session: {pattern}"));
     assert_eq!(rules["rules"][0]["scope"]["session"], session);
@@ -216,25 +217,25 @@ fn a_rule_is_remembered_with_the_text_that_was_shown() {
 
 #[test]
 fn an_answer_that_selects_nothing_leaves_the_call_to_others() {
-    let place = Installation::new();
-    let mut editor = Editor::start(&place, &[]);
-    let session = editor.open(&place);
+    let installation = Installation::new();
+    let mut editor = Editor::start(&installation, &[]);
+    let session = editor.open(&installation);
     let prompt = editor.prompt(&session, BASH);
     let question = editor.question("echo ran >> made");
-    // Zed says this just before it cancels; it is no denial.
+    // Zed says this just before it cancels; it is not a denial.
     editor.answer(&question, json!({"outcome": "cancelled"}));
     editor.chunk("agent_thought_chunk", "nothing was decided here");
-    let waiting = place.pending();
-    place.works(&["approve", waiting["id"].as_str().unwrap()]);
+    let waiting = installation.pending();
+    installation.works(&["approve", waiting["id"].as_str().unwrap()]);
     assert_eq!(editor.stopped(prompt), "end_turn");
-    assert_eq!(std::fs::read_to_string(place.work().join("made")).unwrap(), "ran\n");
+    assert_eq!(std::fs::read_to_string(installation.work().join("made")).unwrap(), "ran\n");
 }
 
 #[test]
 fn a_prompt_that_is_given_up_is_cancelled() {
-    let place = Installation::new();
-    let mut editor = Editor::start(&place, &[]);
-    let session = editor.open(&place);
+    let installation = Installation::new();
+    let mut editor = Editor::start(&installation, &[]);
+    let session = editor.open(&installation);
     let prompt = editor.prompt(&session, BASH);
     let question = editor.question("echo ran >> made");
     let given_up = json!({"requestId": prompt});
@@ -242,32 +243,33 @@ fn a_prompt_that_is_given_up_is_cancelled() {
     editor.withdrawn(&question);
     editor.select(&question, "allow");
     assert_eq!(editor.stopped(prompt), "cancelled");
-    assert!(!place.work().join("made").exists());
+    assert!(!installation.work().join("made").exists());
 }
 
 #[test]
 fn modes_sessions_and_forks_are_what_the_server_has() {
-    let place = Installation::new();
-    let mut editor = Editor::start(&place, &[]);
-    let session = editor.open(&place);
+    let installation = Installation::new();
+    let mut editor = Editor::start(&installation, &[]);
+    let session = editor.open(&installation);
     let set = json!({"sessionId": session, "modeId": "accept_edits"});
     assert_eq!(editor.ask("session/set_mode", set)["result"], json!({}));
-    let got = place.call("agents.get", &json!({"session_id": session}));
+    let got = installation.call("agents.get", &json!({"session_id": session}));
     assert_eq!(got["session"]["mode"]["mode"], "accept_edits", "{got}");
     let write = r#"tool Write {"file_path":"new","content":"x"}"#;
     let prompt = editor.prompt(&session, write);
     assert_eq!(editor.stopped(prompt), "end_turn");
-    assert_eq!((editor.asked(), place.work().join("new").exists()), (0, true));
+    assert_eq!((editor.asked(), installation.work().join("new").exists()), (0, true));
     let back = json!({"sessionId": session, "configId": "mode", "value": "ask"});
     let answer = editor.ask("session/set_config_option", back);
     assert_eq!(answer["result"]["configOptions"][0]["currentValue"], "ask", "{answer}");
 
-    let fork = place.call("agents.fork", &json!({"session_id": session, "new_name": "fork"}));
-    let listed = editor.ask("session/list", json!({"cwd": place.work()}));
+    let fork =
+        installation.call("agents.fork", &json!({"session_id": session, "new_name": "fork"}));
+    let listed = editor.ask("session/list", json!({"cwd": installation.work()}));
     let titles: Vec<&Value> =
         listed["result"]["sessions"].as_array().unwrap().iter().map(|it| &it["title"]).collect();
     assert_eq!((titles.len(), titles[0]), (2, &json!("fork")), "{listed}");
-    let load = json!({"sessionId": fork["id"], "cwd": place.work(), "mcpServers": []});
+    let load = json!({"sessionId": fork["id"], "cwd": installation.work(), "mcpServers": []});
     assert!(editor.ask("session/load", load)["result"].is_object());
     let of_fork = editor.piped.heard.iter().filter(|it| it["params"]["sessionId"] == fork["id"]);
     let kinds: Vec<&str> =
@@ -284,12 +286,12 @@ fn modes_sessions_and_forks_are_what_the_server_has() {
 
 #[test]
 fn a_session_that_is_deleted_ends_its_prompt() {
-    let place = Installation::new();
-    let mut editor = Editor::start(&place, &[]);
-    let session = editor.open(&place);
+    let installation = Installation::new();
+    let mut editor = Editor::start(&installation, &[]);
+    let session = editor.open(&installation);
     let prompt = editor.prompt(&session, BASH);
     let question = editor.question("echo ran >> made");
-    place.call("agents.delete", &json!({"session_id": session}));
+    installation.call("agents.delete", &json!({"session_id": session}));
     // The chat is cancelled first; whether the session still exists then is a race.
     let answer = editor.piped.answer(prompt);
     assert!(
@@ -306,15 +308,15 @@ fn a_session_that_is_deleted_ends_its_prompt() {
 
 #[test]
 fn a_request_waits_for_a_server_that_is_away() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
-    let mut editor = Editor::start(&place, &[]);
-    let session = editor.open(&place);
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
+    let mut editor = Editor::start(&installation, &[]);
+    let session = editor.open(&installation);
     server.kill_9();
-    let opened = editor.begin("session/new", json!({"cwd": place.work(), "mcpServers": []}));
+    let opened = editor.begin("session/new", json!({"cwd": installation.work(), "mcpServers": []}));
     let prompt = editor.prompt(&session, "say hello again");
     editor.chunk("agent_thought_chunk", "the server is away");
-    let server = Server::start(&place, &[]);
+    let server = Server::start(&installation, &[]);
     assert!(editor.piped.answer(opened)["result"]["sessionId"].is_string());
     assert_eq!(editor.stopped(prompt), "end_turn");
     server.kill_9();
@@ -322,32 +324,33 @@ fn a_request_waits_for_a_server_that_is_away() {
 
 #[test]
 fn a_new_session_has_the_agent_that_was_asked_for_or_is_refused() {
-    let place = Installation::new();
-    let mut editor = Editor::start(&place, &["--agent", "claude_code"]);
-    let session = editor.open(&place);
-    let got = place.call("agents.get", &json!({"session_id": session}));
+    let installation = Installation::new();
+    let mut editor = Editor::start(&installation, &["--agent", "claude_code"]);
+    let session = editor.open(&installation);
+    let got = installation.call("agents.get", &json!({"session_id": session}));
     assert_eq!(got["session"]["agent"], "claude_code", "{got}");
-    let mut editor = Editor::start(&place, &["--agent", "nobody"]);
-    let answer = editor.ask("session/new", json!({"cwd": place.work(), "mcpServers": []}));
+    let mut editor = Editor::start(&installation, &["--agent", "nobody"]);
+    let answer = editor.ask("session/new", json!({"cwd": installation.work(), "mcpServers": []}));
     let words = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}"));
     assert!(words.contains("nobody"), "{words}");
 }
 
 #[test]
 fn an_editor_is_told_what_to_paste() {
-    let place = Installation::new();
+    let installation = Installation::new();
     for (editor, words) in
         [("zed", "agent_servers"), ("jetbrains", "agent_servers"), ("neovim", "acp_providers")]
     {
-        let text = place.works(&["acp-config", editor]);
+        let text = installation.works(&["acp-config", editor]);
         assert!(text.contains(words) && text.contains("\"acp\""), "{text}");
     }
 }
 
 #[test]
 fn mcp_servers_and_images_of_the_editor_reach_the_agent() {
-    let place = Installation::new();
-    let given = testkit::mcp_tool::servers(&place.work(), &place.work().join("put")).unwrap();
+    let installation = Installation::new();
+    let given =
+        testkit::mcp_tool::servers(&installation.work(), &installation.work().join("put")).unwrap();
     let given = &given[testkit::mcp_tool::NAME];
     let pairs = |map: &Value| -> Vec<Value> {
         let pairs = map.as_object().unwrap().iter();
@@ -358,9 +361,9 @@ fn mcp_servers_and_images_of_the_editor_reach_the_agent() {
             "env": pairs(&given["env"])},
         {"type": "sse", "name": "old", "url": "http://127.0.0.1:9", "headers": []},
     ]);
-    let new = json!({"cwd": place.work(), "mcpServers": servers});
+    let new = json!({"cwd": installation.work(), "mcpServers": servers});
 
-    let mut editor = Editor::start(&place, &[]);
+    let mut editor = Editor::start(&installation, &[]);
     let begun = editor.piped.answer(1);
     let can = &begun["result"]["agentCapabilities"];
     assert_eq!(can["mcpCapabilities"]["http"], true, "{begun}");
@@ -375,7 +378,7 @@ fn mcp_servers_and_images_of_the_editor_reach_the_agent() {
     assert_eq!(question["params"]["toolCall"]["title"], "mcp__given__put", "{question}");
     // What it carries is in a private file of the run alone. The simulator itself has no tools.
     assert_eq!(testkit::mcp_tool::shown_in_arguments().unwrap(), []);
-    let configs = files(&place, "mcp.json");
+    let configs = files(&installation, "mcp.json");
     assert_eq!((configs.len(), mode(&configs[0])), (1, 0o600), "{configs:?}");
     let config = std::fs::read_to_string(&configs[0]).unwrap();
     assert!(config.contains(testkit::mcp_tool::SECRET) && !config.contains("old"), "{config}");
@@ -396,29 +399,29 @@ fn mcp_servers_and_images_of_the_editor_reach_the_agent() {
     let seen = json!([{"type": "text", "text": "sim:\nsay I see "}, picture]);
     let seen = json!({"sessionId": session, "prompt": seen});
     assert_eq!(editor.ask("session/prompt", seen.clone())["result"]["stopReason"], "end_turn");
-    let told = place.works(&["call", "agents.render_context", &of_session(&session)]);
+    let told = installation.works(&["call", "agents.render_context", &of_session(&session)]);
     for words in ["I see [image 1]", "[image 1: image/png, 70 bytes]"] {
         assert!(told.contains(words), "{told}");
     }
 
     // A model without tools cannot be given any, and the editor is told by name.
-    let mut editor = Editor::start(&place, &["--agent", "cone"]);
+    let mut editor = Editor::start(&installation, &["--agent", "cone"]);
     let begun = editor.piped.answer(1);
     let can = &begun["result"]["agentCapabilities"];
     assert_eq!(can["mcpCapabilities"]["http"], false, "{begun}");
     assert_eq!(can["promptCapabilities"]["image"], false, "{begun}");
     let opened = editor.ask("session/new", new);
     let session = opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{opened}"));
-    let got = place.call("agents.get", &json!({"session_id": session}));
+    let got = installation.call("agents.get", &json!({"session_id": session}));
     assert_eq!(got["session"].get("mcp_servers"), None, "{got}");
     let mut seen = seen;
     seen["sessionId"] = json!(session);
     let answer = editor.ask("session/prompt", seen);
     let words = answer["error"]["message"].as_str().unwrap_or_else(|| panic!("{answer}"));
     assert!(words.contains("power images"), "{words}");
-    let refused = json!({"name": "cone", "working_dir": place.work(), "agent": "cone",
+    let refused = json!({"name": "cone", "working_dir": installation.work(), "agent": "cone",
         "mcp_servers": {"given": given}});
-    let output = place.plexus(&["call", "agents.create", &refused.to_string()]);
+    let output = installation.plexus(&["call", "agents.create", &refused.to_string()]);
     let words = text(&output.stdout);
     assert!(words.contains("given") && words.contains("power mcp_servers"), "{words}");
 }
@@ -428,9 +431,9 @@ fn of_session(session: &str) -> String {
 }
 
 /// All files of a name below the runs of a server.
-fn files(place: &Installation, name: &str) -> Vec<std::path::PathBuf> {
+fn files(installation: &Installation, name: &str) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
-    let mut dirs = vec![place.data().join("runs")];
+    let mut dirs = vec![installation.data().join("runs")];
     while let Some(dir) = dirs.pop() {
         for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
             if entry.file_type().unwrap().is_dir() {

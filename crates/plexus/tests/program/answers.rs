@@ -24,14 +24,14 @@ fn asks() -> String {
 }
 
 /// The answers of the newest decision.
-fn answers(place: &Installation) -> Value {
-    place.call("loopback.history", &json!({"limit": 1}))["decisions"][0]["answers"].clone()
+fn answers(installation: &Installation) -> Value {
+    installation.call("loopback.history", &json!({"limit": 1}))["decisions"][0]["answers"].clone()
 }
 
 #[test]
 fn a_question_is_answered_in_the_terminal() {
-    let place = Installation::new();
-    let mut terminal = Terminal::start(&place, 100, &[], &["run", "--once", &asks()]);
+    let installation = Installation::new();
+    let mut terminal = Terminal::start(&installation, 100, &[], &["run", "--once", &asks()]);
     terminal.wait_for("1 of 2: Which database?");
     terminal.wait_for("2  PostgreSQL");
     terminal.answer("a number, or your words", "3\n");
@@ -45,16 +45,16 @@ fn a_question_is_answered_in_the_terminal() {
     assert_eq!(code, 0, "{shown}");
     let expected =
         json!({"Which database?": ["PostgreSQL"], "Which extras?": ["SQLite", "PostgreSQL"]});
-    assert_eq!(answers(&place), expected);
+    assert_eq!(answers(&installation), expected);
 }
 
 #[test]
 fn a_question_is_answered_from_the_shell_and_what_does_not_fit_is_said() {
-    let place = Installation::new();
-    place.works(&["run", "--detach", "--name", "asks", &asks()]);
-    let approval = place.pending();
+    let installation = Installation::new();
+    installation.works(&["run", "--detach", "--name", "asks", &asks()]);
+    let approval = installation.pending();
     let id = approval["id"].as_str().unwrap();
-    let shown = place.works(&["pending", id]);
+    let shown = installation.works(&["pending", id]);
     assert!(shown.contains("Which database?") && shown.contains("1  SQLite"), "{shown}");
     for (words, complaint) in [
         (vec!["approve", id], "this is a question"),
@@ -63,22 +63,22 @@ fn a_question_is_answered_from_the_shell_and_what_does_not_fit_is_said() {
         (vec!["approve", id, "--remember"], "no rule answers one"),
         (vec!["approve", "0000000"], "plexus pending"),
     ] {
-        let said = place.fails(&words);
+        let said = installation.fails(&words);
         assert!(said.contains(complaint), "{words:?}: {said}");
     }
-    place.works(&["approve", id, "--answer", "sqlite", "--answer", "my own words"]);
+    installation.works(&["approve", id, "--answer", "sqlite", "--answer", "my own words"]);
     let expected = json!({"Which database?": ["SQLite"], "Which extras?": ["my own words"]});
-    assert_eq!(answers(&place), expected);
-    let again = place.fails(&["approve", id, "--answer", "2", "--answer", "1"]);
-    assert!(again.contains("it was allowed by the operator already"), "{again}");
+    assert_eq!(answers(&installation), expected);
+    let again = installation.fails(&["approve", id, "--answer", "2", "--answer", "1"]);
+    assert!(again.contains("it was already allowed by the operator"), "{again}");
 }
 
 #[test]
 fn a_plan_is_sent_back_and_then_approved() {
-    let place = Installation::new();
+    let installation = Installation::new();
     let plan = json!({"plan": "# The plan\n1. first this"});
     let prompt = format!("sim:\ntool ExitPlanMode {plan}\ntool ExitPlanMode {plan}");
-    let mut terminal = Terminal::start(&place, 100, &[], &["run", "--once", &prompt]);
+    let mut terminal = Terminal::start(&installation, 100, &[], &["run", "--once", &prompt]);
     terminal.wait_for("has a plan");
     terminal.wait_for("1. first this");
     terminal.answer("carry it out?", "n\n");
@@ -91,16 +91,21 @@ fn a_plan_is_sent_back_and_then_approved() {
 
 #[test]
 fn the_whole_queue_is_reviewed_by_keyboard() {
-    let place = Installation::new();
+    let installation = Installation::new();
     for n in 0..MANY {
         let prompt = format!("sim:\ntool Bash {{\"command\":\"touch made-{n}\"}}");
-        place.works(&["run", "--detach", "--name", &format!("s{n}"), &prompt]);
+        installation.works(&["run", "--detach", "--name", &format!("s{n}"), &prompt]);
     }
-    let waiting =
-        || -> Vec<Value> { serde_json::from_str(&place.works(&["pending", "--json"])).unwrap() };
+    let waiting = || -> Vec<Value> {
+        serde_json::from_str(&installation.works(&["pending", "--json"])).unwrap()
+    };
     eventually("a request of every session", || (waiting().len() == MANY).then_some(()));
-    assert_eq!(place.works(&["pending"]).lines().count(), MANY + 1, "a line each, and a hint");
-    let mut terminal = Terminal::start(&place, 100, &[], &["review"]);
+    assert_eq!(
+        installation.works(&["pending"]).lines().count(),
+        MANY + 1,
+        "a line each, and a hint"
+    );
+    let mut terminal = Terminal::start(&installation, 100, &[], &["review"]);
     terminal.wait_for(&format!("({MANY} left"));
     terminal.answer("allow? ", "n\n");
     terminal.answer("why not?", "not that one\n");
@@ -110,79 +115,83 @@ fn the_whole_queue_is_reviewed_by_keyboard() {
     terminal.wait_for("that is all");
     assert_eq!(terminal.finish().0, 0);
     assert_eq!(waiting().len(), 0);
-    let made = || (0..MANY).filter(|n| place.work().join(format!("made-{n}")).exists()).count();
+    let made =
+        || (0..MANY).filter(|n| installation.work().join(format!("made-{n}")).exists()).count();
     eventually("all files but one", || (made() == MANY - 1).then_some(()));
 }
 
 #[test]
 fn a_review_is_left_with_what_waits_still_waiting() {
-    let place = Installation::new();
-    place.works(&["run", "--detach", "hello"]);
-    place.pending();
+    let installation = Installation::new();
+    installation.works(&["run", "--detach", "hello"]);
+    installation.pending();
     for (keys, code) in [("d\n", 0), ("\u{1a}", 0), ("\u{4}", 0), ("\u{3}", 130)] {
-        let mut terminal = Terminal::start(&place, 100, &[], &["review"]);
+        let mut terminal = Terminal::start(&installation, 100, &[], &["review"]);
         terminal.answer("allow? ", keys);
         terminal.wait_for("left; 1 still wait");
         assert_eq!(terminal.finish().0, code, "{keys:?}");
     }
-    assert_eq!(place.pending()["tool_name"], "Write");
+    assert_eq!(installation.pending()["tool_name"], "Write");
 }
 
 #[test]
 fn several_are_decided_at_once_by_the_beginnings_of_their_ids() {
-    let place = Installation::new();
+    let installation = Installation::new();
     for n in 0..3 {
         let prompt = format!("sim:\ntool Bash {{\"command\":\"touch made-{n}\"}}");
-        place.works(&["run", "--detach", "--name", &format!("s{n}"), &prompt]);
+        installation.works(&["run", "--detach", "--name", &format!("s{n}"), &prompt]);
     }
-    let waiting =
-        || -> Vec<Value> { serde_json::from_str(&place.works(&["pending", "--json"])).unwrap() };
+    let waiting = || -> Vec<Value> {
+        serde_json::from_str(&installation.works(&["pending", "--json"])).unwrap()
+    };
     eventually("three requests", || (waiting().len() == 3).then_some(()));
     let ids: Vec<String> =
         waiting().iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect();
     // All ids of one moment begin alike.
-    let both = place.fails(&["approve", &ids[0][..4]]);
-    assert!(both.contains("3 approvals begin so"), "{both}");
-    let table = place.works(&["pending", "s1"]);
+    let both = installation.fails(&["approve", &ids[0][..4]]);
+    assert!(both.contains("3 approvals begin like this"), "{both}");
+    let table = installation.works(&["pending", "s1"]);
     let short = table.split(' ').next().unwrap();
     assert!(short.len() >= 8 && short.len() < ids[0].len(), "{table}");
-    place.works(&["approve", &ids[0], &ids[1]]);
-    let shown = place.works(&["deny", "--all", "--session", "s2", "--reason", "no"]);
+    installation.works(&["approve", &ids[0], &ids[1]]);
+    let shown = installation.works(&["deny", "--all", "--session", "s2", "--reason", "no"]);
     assert!(shown.contains("touch made-2") && shown.contains("denied:"), "{shown}");
     eventually("two files", || {
-        (place.work().join("made-0").exists() && place.work().join("made-1").exists()).then_some(())
+        (installation.work().join("made-0").exists() && installation.work().join("made-1").exists())
+            .then_some(())
     });
-    assert!(!place.work().join("made-2").exists());
+    assert!(!installation.work().join("made-2").exists());
 }
 
 #[test]
 fn a_session_is_told_forked_and_removed() {
-    let place = Installation::new();
-    let run = place.command(&["run", "--name", "one", "sim:\nsay first"]);
+    let installation = Installation::new();
+    let run = installation.command(&["run", "--name", "one", "sim:\nsay first"]);
     let output = { run }.stdout(Stdio::piped()).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
-    let session = &place.call("agents.list", &json!({}))["sessions"][0];
+    let session = &installation.call("agents.list", &json!({}))["sessions"][0];
     let id = session["id"].as_str().unwrap().to_owned();
-    assert!(place.works(&["send", &id[..13], "sim:\nsay second"]).contains("started one"));
+    assert!(installation.works(&["send", &id[..13], "sim:\nsay second"]).contains("started one"));
     eventually("the second answer", || {
-        place.works(&["logs", "one"]).contains("second").then_some(())
+        installation.works(&["logs", "one"]).contains("second").then_some(())
     });
     eventually("the end", || {
-        let status = place.call("agents.get", &json!({"name": "one"}))["session"]["status"].clone();
+        let status =
+            installation.call("agents.get", &json!({"name": "one"}))["session"]["status"].clone();
         (status == "complete").then_some(())
     });
-    place.works(&["fork", "one", "second"]);
-    assert!(place.works(&["rename", "second", "two"]).contains("second is two now"));
+    installation.works(&["fork", "one", "second"]);
+    assert!(installation.works(&["rename", "second", "two"]).contains("second is two now"));
     for command in ["fork", "rename"] {
-        let bad = place.fails(&[command, "one", "tw\u{7}o"]);
+        let bad = installation.fails(&[command, "one", "tw\u{7}o"]);
         assert!(bad.contains("no control characters; U+0007 is one"), "{bad}");
     }
     // All ids of these years begin alike.
-    let both = place.fails(&["logs", &id[..4]]);
-    assert!(both.contains("2 sessions begin so") && both.contains(&id), "{both}");
-    let taken = place.fails(&["rename", "two", "one"]);
+    let both = installation.fails(&["logs", &id[..4]]);
+    assert!(both.contains("2 sessions begin like this") && both.contains(&id), "{both}");
+    let taken = installation.fails(&["rename", "two", "one"]);
     assert!(taken.contains("the name is taken"), "{taken}");
-    place.works(&["rm", "one", "two"]);
-    assert_eq!(place.call("agents.list", &json!({}))["sessions"], json!([]));
-    assert!(place.fails(&["rm", "one"]).contains("plexus ps"));
+    installation.works(&["rm", "one", "two"]);
+    assert_eq!(installation.call("agents.list", &json!({}))["sessions"], json!([]));
+    assert!(installation.fails(&["rm", "one"]).contains("plexus ps"));
 }

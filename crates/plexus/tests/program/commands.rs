@@ -7,11 +7,14 @@ use serde_json::{Value, json};
 
 #[test]
 fn without_a_terminal_a_run_says_how_to_answer_and_waits() {
-    let place = Installation::new();
-    let run =
-        place.command(&["run", "--name", "batch", "hello"]).stdout(Stdio::piped()).spawn().unwrap();
-    let approval = place.pending();
-    place.works(&["approve", approval["id"].as_str().unwrap()]);
+    let installation = Installation::new();
+    let run = installation
+        .command(&["run", "--name", "batch", "hello"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let approval = installation.pending();
+    installation.works(&["approve", approval["id"].as_str().unwrap()]);
     let output = run.wait_with_output().unwrap();
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{shown}");
@@ -21,22 +24,22 @@ fn without_a_terminal_a_run_says_how_to_answer_and_waits() {
     );
     assert!(!shown.contains('\u{1b}'), "no colours without a terminal: {shown:?}");
 
-    let sessions: Value = serde_json::from_str(&place.works(&["ps", "--json"])).unwrap();
+    let sessions: Value = serde_json::from_str(&installation.works(&["ps", "--json"])).unwrap();
     assert_eq!(
         (&sessions[0]["name"], &sessions[0]["status"]),
         (&json!("batch"), &json!("complete"))
     );
-    let log = place.works(&["logs", "batch"]);
+    let log = installation.works(&["logs", "batch"]);
     assert!(log.contains("[0] hello") && log.contains("Done: plexus-sim.txt is written."), "{log}");
-    for line in place.works(&["logs", "batch", "--json"]).lines() {
+    for line in installation.works(&["logs", "batch", "--json"]).lines() {
         serde_json::from_str::<Value>(line).expect("one JSON object a line");
     }
-    assert!(place.works(&["tree", "batch"]).contains("hello"));
+    assert!(installation.works(&["tree", "batch"]).contains("hello"));
 }
 
 #[test]
 fn a_run_names_its_agent() {
-    let place = Installation::new();
+    let installation = Installation::new();
     let words = [
         "run",
         "--agent",
@@ -48,27 +51,27 @@ fn a_run_names_its_agent() {
         "other",
         "hello",
     ];
-    let run = place.command(&words).stdout(Stdio::piped()).spawn().unwrap();
-    let approval = place.pending();
+    let run = installation.command(&words).stdout(Stdio::piped()).spawn().unwrap();
+    let approval = installation.pending();
     assert_eq!(approval["tool_name"], "apply_patch", "{approval:#}");
-    place.works(&["approve", approval["id"].as_str().unwrap()]);
+    installation.works(&["approve", approval["id"].as_str().unwrap()]);
     let output = run.wait_with_output().unwrap();
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
-    assert!(place.work().join("plexus-sim.txt").exists());
-    let sessions: Value = serde_json::from_str(&place.works(&["ps", "--json"])).unwrap();
+    assert!(installation.work().join("plexus-sim.txt").exists());
+    let sessions: Value = serde_json::from_str(&installation.works(&["ps", "--json"])).unwrap();
     assert_eq!(
         (&sessions[0]["agent"], &sessions[0]["status"]),
         (&json!("codex"), &json!("complete"))
     );
-    let refused = place.fails(&["run", "--agent", "nobody", "hello"]);
+    let refused = installation.fails(&["run", "--agent", "nobody", "hello"]);
     assert!(refused.contains("nobody") && refused.contains("codex"), "{refused}");
 }
 
 #[test]
 fn exit_codes_tell_how_a_chat_ended() {
-    let place = Installation::new();
+    let installation = Installation::new();
     for (prompt, code) in [("sim:\nsay fine", 0), ("sim:\nexit 7", 3), ("sim:\ncrash", 3)] {
-        let output = place.plexus(&["run", prompt]);
+        let output = installation.plexus(&["run", prompt]);
         assert_eq!(
             output.status.code(),
             Some(code),
@@ -77,73 +80,78 @@ fn exit_codes_tell_how_a_chat_ended() {
             text(&output.stderr)
         );
     }
-    assert_eq!(place.plexus(&["run"]).status.code(), Some(2));
-    assert_eq!(place.plexus(&["run", "--session", "nobody", "hi"]).status.code(), Some(1));
+    assert_eq!(installation.plexus(&["run"]).status.code(), Some(2));
+    assert_eq!(installation.plexus(&["run", "--session", "nobody", "hi"]).status.code(), Some(1));
 }
 
 #[test]
 fn a_denial_from_the_shell_reaches_the_agent() {
-    let place = Installation::new();
-    let run = place.command(&["run", "hello"]).stdout(Stdio::piped()).spawn().unwrap();
-    let approval = place.pending();
-    let pending = place.works(&["pending", approval["id"].as_str().unwrap()]);
+    let installation = Installation::new();
+    let run = installation.command(&["run", "hello"]).stdout(Stdio::piped()).spawn().unwrap();
+    let approval = installation.pending();
+    let pending = installation.works(&["pending", approval["id"].as_str().unwrap()]);
     assert!(pending.contains("wants Write") && pending.contains("+ hello"), "{pending}");
-    place.works(&["deny", approval["id"].as_str().unwrap(), "--reason", "not today"]);
+    installation.works(&["deny", approval["id"].as_str().unwrap(), "--reason", "not today"]);
     let output = run.wait_with_output().unwrap();
     let shown = text(&output.stdout);
     assert!(shown.contains("denied: not today"), "{shown}");
     assert!(shown.contains("complete · 1 denied in"), "{shown}");
     assert_eq!(output.status.code(), Some(5), "{shown}");
-    let complaint = place.fails(&["approve", approval["id"].as_str().unwrap()]);
-    assert!(complaint.contains("it was denied by the operator already: not today"), "{complaint}");
+    let complaint = installation.fails(&["approve", approval["id"].as_str().unwrap()]);
+    assert!(complaint.contains("it was already denied by the operator: not today"), "{complaint}");
 }
 
 #[test]
 fn a_running_session_can_be_cancelled() {
-    let place = Installation::new();
-    let run =
-        place.command(&["run", "--name", "long", "hello"]).stdout(Stdio::piped()).spawn().unwrap();
-    place.pending();
-    place.works(&["cancel", "long", "--reason", "enough"]);
+    let installation = Installation::new();
+    let run = installation
+        .command(&["run", "--name", "long", "hello"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    installation.pending();
+    installation.works(&["cancel", "long", "--reason", "enough"]);
     assert_eq!(run.wait_with_output().unwrap().status.code(), Some(4));
 }
 
 #[test]
 fn our_own_data_is_no_place_for_an_agent() {
-    let place = Installation::new();
-    let mut command = place.command(&["run", "hello"]);
-    let output = command.current_dir(place.work().join("..")).output().unwrap();
+    let installation = Installation::new();
+    let mut command = installation.command(&["run", "hello"]);
+    let output = command.current_dir(installation.work().join("..")).output().unwrap();
     let complaint = text(&output.stderr);
     assert!(!output.status.success() && complaint.contains("--data-dir"), "{complaint}");
-    assert!(!place.data().exists(), "nothing was started");
+    assert!(!installation.data().exists(), "nothing was started");
 }
 
 #[test]
 fn rules_are_added_listed_tried_and_removed() {
-    let place = Installation::new();
-    place.start_server();
-    place.call("claudecode.create", &json!({"name": "a", "working_dir": place.work()}));
-    place.works(&["rules", "add", "deny", "Bash(rm:*)", "--reason", "careful"]);
-    let tried = place.works(&["rules", "test", "Bash", "{\"command\":\"rm x\"}"]);
+    let installation = Installation::new();
+    installation.start_server();
+    installation
+        .call("claudecode.create", &json!({"name": "a", "working_dir": installation.work()}));
+    installation.works(&["rules", "add", "deny", "Bash(rm:*)", "--reason", "careful"]);
+    let tried = installation.works(&["rules", "test", "Bash", "{\"command\":\"rm x\"}"]);
     assert!(tried.starts_with("deny:"), "{tried}");
-    let listed: Value = serde_json::from_str(&place.works(&["rules", "--json"])).unwrap();
+    let listed: Value = serde_json::from_str(&installation.works(&["rules", "--json"])).unwrap();
     let id = listed[0]["id"].as_str().unwrap();
-    assert!(place.works(&["rules"]).contains("Bash(rm:*)"));
-    place.works(&["rules", "remove", id]);
-    assert!(place.works(&["rules"]).contains("no rules"));
-    assert!(place.works(&["rules", "suggest"]).contains("speak for no rule"));
+    assert!(installation.works(&["rules"]).contains("Bash(rm:*)"));
+    installation.works(&["rules", "remove", id]);
+    assert!(installation.works(&["rules"]).contains("no rules"));
+    assert!(installation.works(&["rules", "suggest"]).contains("suggest no rule"));
 }
 
 #[test]
 fn a_parent_gets_a_configuration_with_or_without_a_token() {
-    let place = Installation::new();
-    let stdio: Value = serde_json::from_str(&place.works(&["mcp-config"])).unwrap();
+    let installation = Installation::new();
+    let stdio: Value = serde_json::from_str(&installation.works(&["mcp-config"])).unwrap();
     assert_eq!(stdio["mcpServers"]["plexus"]["args"][0], "mcp");
-    let http: Value = serde_json::from_str(&place.works(&["mcp-config", "--as", "boss"])).unwrap();
+    let http: Value =
+        serde_json::from_str(&installation.works(&["mcp-config", "--as", "boss"])).unwrap();
     let entry = &http["mcpServers"]["plexus"];
     assert!(entry["url"].as_str().unwrap().ends_with("/mcp"));
     let token = entry["headers"]["Authorization"].as_str().unwrap();
-    let operator = place.works(&["token"]);
+    let operator = installation.works(&["token"]);
     assert!(
         token.starts_with("Bearer plx_") && !token.contains(operator.trim()),
         "not the operator's"
@@ -152,45 +160,46 @@ fn a_parent_gets_a_configuration_with_or_without_a_token() {
 
 #[test]
 fn errors_of_a_call_are_for_programs_to_read() {
-    let place = Installation::new();
-    place.start_server();
-    let output = place.plexus(&["call", "claudecode.get", "{\"name\":\"nobody\"}"]);
+    let installation = Installation::new();
+    installation.start_server();
+    let output = installation.plexus(&["call", "claudecode.get", "{\"name\":\"nobody\"}"]);
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((output.status.code(), &told["error"]["kind"]), (Some(1), &json!("not_found")));
 }
 
 #[test]
 fn old_records_are_pruned_with_and_without_a_server() {
-    let place = Installation::new();
-    assert!(place.fails(&["prune", "--older-than", "30d"]).contains("no store"));
-    place.start_server();
-    place.works(&["prune", "--older-than", "30d", "--json"]);
-    place.works(&["stop"]);
-    assert!(place.works(&["prune", "--older-than", "30"]).contains("removed 0"));
+    let installation = Installation::new();
+    assert!(installation.fails(&["prune", "--older-than", "30d"]).contains("no store"));
+    installation.start_server();
+    installation.works(&["prune", "--older-than", "30d", "--json"]);
+    installation.works(&["stop"]);
+    assert!(installation.works(&["prune", "--older-than", "30"]).contains("removed 0"));
 }
 
 #[test]
 fn a_store_is_moved_only_to_a_database_that_is_named() {
-    let place = Installation::new();
-    let told = place.fails(&["migrate", "--from", "sqlite", "--to", "postgres"]);
+    let installation = Installation::new();
+    let told = installation.fails(&["migrate", "--from", "sqlite", "--to", "postgres"]);
     assert!(told.contains("DATABASE_URL"), "{told}");
 }
 
 #[test]
 fn completions_and_manual_pages_are_written() {
-    let place = Installation::new();
+    let installation = Installation::new();
     for shell in ["bash", "zsh", "fish"] {
-        assert!(place.works(&["completions", shell]).contains("COMPLETE"), "{shell}");
+        assert!(installation.works(&["completions", shell]).contains("COMPLETE"), "{shell}");
     }
-    place.works(&["man", place.work().join("man").to_str().unwrap()]);
-    let page = std::fs::read_to_string(place.work().join("man/plexus-run.1")).unwrap();
+    installation.works(&["man", installation.work().join("man").to_str().unwrap()]);
+    let page = std::fs::read_to_string(installation.work().join("man/plexus-run.1")).unwrap();
     assert!(page.contains("Exit codes") && page.contains("130"), "{page}");
 }
 
 #[test]
 fn the_tour_ends_by_itself_and_leaves_nothing() {
-    let place = Installation::new();
-    let output = place.command(&["demo"]).env("TMPDIR", place.work()).output().unwrap();
+    let installation = Installation::new();
+    let output =
+        installation.command(&["demo"]).env("TMPDIR", installation.work()).output().unwrap();
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{shown}\n{}", text(&output.stderr));
     for words in [
@@ -203,10 +212,10 @@ fn the_tour_ends_by_itself_and_leaves_nothing() {
         assert!(shown.contains(words), "{words:?} is not in:\n{shown}");
     }
     eventually("an empty folder", || {
-        std::fs::read_dir(place.work()).unwrap().next().is_none().then_some(())
+        std::fs::read_dir(installation.work()).unwrap().next().is_none().then_some(())
     });
     assert!(
-        !place.work().join("../.claude").exists(),
+        !installation.work().join("../.claude").exists(),
         "nothing in the home of whoever took the tour"
     );
 }

@@ -53,8 +53,9 @@ impl Phone {
         (answer.status().as_u16(), answer.json().await.unwrap())
     }
 
-    async fn pair(place: &Installation, server: &Server) -> Self {
-        let pairing: Value = serde_json::from_str(&place.works(&["pair", "--json"])).unwrap();
+    async fn pair(installation: &Installation, server: &Server) -> Self {
+        let pairing: Value =
+            serde_json::from_str(&installation.works(&["pair", "--json"])).unwrap();
         let (status, body) = Self::exchange(server, pairing["code"].as_str().unwrap()).await;
         assert_eq!((status, &body["device"]), (200, &json!("phone")), "{body}");
         let token = body["token"].as_str().unwrap().to_owned();
@@ -73,9 +74,9 @@ impl Phone {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_code_pairs_one_device_once() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
-    let printed = place.works(&["pair", "--name", "my phone"]);
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
+    let printed = installation.works(&["pair", "--name", "my phone"]);
     let link = printed.lines().find_map(|line| line.trim().strip_prefix(&server.url)).unwrap();
     let code = link.strip_prefix("/phone#code=").unwrap();
     assert!(printed.contains('█') && printed.contains("this machine alone"), "{printed}");
@@ -87,18 +88,22 @@ async fn a_code_pairs_one_device_once() {
     assert!(words.contains("used already") && words.contains("plexus pair"), "{words}");
     let (status, _) = Phone::exchange(&server, "plx_made_up").await;
     assert_eq!(status, 401);
-    assert!(place.fails(&["pair", "--name", "my phone"]).contains("another device has this name"));
-    assert!(place.works(&["devices"]).contains("my phone"));
-    let audit = place.works(&["call", "loopback.audit"]);
+    assert!(
+        installation
+            .fails(&["pair", "--name", "my phone"])
+            .contains("another device has this name")
+    );
+    assert!(installation.works(&["devices"]).contains("my phone"));
+    let audit = installation.works(&["call", "loopback.audit"]);
     assert!(audit.contains("device.paired") && audit.contains("/auth/exchange"), "{audit}");
     assert!(!audit.contains(code), "a code is written nowhere");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_device_reads_and_decides_and_nothing_else() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
-    let phone = Phone::pair(&place, &server).await;
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
+    let phone = Phone::pair(&installation, &server).await;
 
     let listed = phone.call("plexus.methods", json!({})).await.unwrap();
     let mut names: Vec<&str> = listed["methods"]
@@ -109,7 +114,7 @@ async fn a_device_reads_and_decides_and_nothing_else() {
         .collect();
     names.sort_unstable();
     assert_eq!(names, FOR_DEVICES);
-    let all = place.call("plexus.methods", &json!({}));
+    let all = installation.call("plexus.methods", &json!({}));
     for method in all["methods"].as_array().unwrap() {
         let name = method["name"].as_str().unwrap();
         if FOR_DEVICES.contains(&name) {
@@ -119,16 +124,16 @@ async fn a_device_reads_and_decides_and_nothing_else() {
         assert_eq!(refused["kind"], "forbidden", "{name}: {refused}");
         assert!(refused["message"].as_str().unwrap().contains("a device may"), "{refused}");
     }
-    let audit = place.call("loopback.audit", &json!({"limit": 1000}));
+    let audit = installation.call("loopback.audit", &json!({"limit": 1000}));
     let refusals = audit["lines"].as_array().unwrap();
     let create = refusals.iter().find(|line| line["body"]["method"] == "agents.create").unwrap();
     assert_eq!(create["body"]["device"], "phone", "{create}");
 
-    let dir = place.work().display().to_string();
-    let session = place.call("agents.create", &json!({"name": "s", "working_dir": dir}));
+    let dir = installation.work().display().to_string();
+    let session = installation.call("agents.create", &json!({"name": "s", "working_dir": dir}));
     let prompt = "sim:\ntool Bash {\"command\": \"touch a\"}";
-    place.call("agents.chat_async", &json!({"session_id": session["id"], "prompt": prompt}));
-    let approval = place.pending();
+    installation.call("agents.chat_async", &json!({"session_id": session["id"], "prompt": prompt}));
+    let approval = installation.pending();
     let (id, digest) = (&approval["id"], &approval["input_digest"]);
     let seen = phone.call("loopback.pending", json!({})).await.unwrap();
     assert_eq!(&seen["approvals"][0]["id"], id);
@@ -147,12 +152,13 @@ async fn a_device_reads_and_decides_and_nothing_else() {
     phone.call("loopback.respond", answer(json!({}))).await.expect("the same answer again is fine");
 
     let devices: Value =
-        serde_json::from_str(place.works(&["devices", "--json"]).lines().next().unwrap()).unwrap();
-    let history = place.call("loopback.history", &json!({}));
+        serde_json::from_str(installation.works(&["devices", "--json"]).lines().next().unwrap())
+            .unwrap();
+    let history = installation.call("loopback.history", &json!({}));
     let decision = &history["decisions"][0];
     assert_eq!(decision["decided_by"], json!({"device": devices["id"]}), "{decision}");
     assert_eq!(decision["device"], "phone");
-    let audit = place.call("loopback.audit", &json!({"limit": 1000}));
+    let audit = installation.call("loopback.audit", &json!({"limit": 1000}));
     let answered: Vec<&Value> = audit["lines"]
         .as_array()
         .unwrap()
@@ -166,9 +172,9 @@ async fn a_device_reads_and_decides_and_nothing_else() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_revoked_device_loses_what_it_has_open() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
-    let phone = Phone::pair(&place, &server).await;
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
+    let phone = Phone::pair(&installation, &server).await;
 
     let events = phone.http.get(format!("{}/events", server.url)).bearer_auth(&phone.token);
     let mut events = events.send().await.unwrap().bytes_stream();
@@ -183,7 +189,7 @@ async fn a_revoked_device_loses_what_it_has_open() {
     let polling = phone.call("loopback.wait_for_approval", json!({"wait_ms": 60_000}));
 
     let revoking = async {
-        assert!(place.works(&["devices", "revoke", "phone"]).contains("revoked phone"));
+        assert!(installation.works(&["devices", "revoke", "phone"]).contains("revoked phone"));
     };
     let (polled, ()) = tokio::time::timeout(DEADLINE, async { tokio::join!(polling, revoking) })
         .await
@@ -198,8 +204,8 @@ async fn a_revoked_device_loses_what_it_has_open() {
 
     let refused = phone.call("loopback.pending", json!({})).await.unwrap_err();
     assert_eq!(refused["kind"], "unauthorized");
-    assert!(place.works(&["devices"]).is_empty());
-    assert!(place.fails(&["devices", "revoke", "phone"]).contains("find the device"));
+    assert!(installation.works(&["devices"]).is_empty());
+    assert!(installation.fails(&["devices", "revoke", "phone"]).contains("find the device"));
     // The name is free again, for another device.
-    place.works(&["pair", "--name", "phone"]);
+    installation.works(&["pair", "--name", "phone"]);
 }

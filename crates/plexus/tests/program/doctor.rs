@@ -6,7 +6,6 @@ use std::time::{Duration, SystemTime};
 
 use crate::installation::{Installation, eventually, executable, text};
 use serde_json::Value;
-use testkit::small_disk::SmallDisks;
 
 /// What doctor says about one thing.
 #[derive(Debug)]
@@ -31,8 +30,8 @@ fn ask(command: &mut Command, what: &str) -> Said {
     }
 }
 
-fn doctor(place: &Installation) -> Command {
-    place.command(&["doctor", "--json"])
+fn doctor(installation: &Installation) -> Command {
+    installation.command(&["doctor", "--json"])
 }
 
 /// Something that must be repaired: it is said, with a step that helps, and the exit code tells a
@@ -52,23 +51,23 @@ fn odd(said: &Said, words: &str, next: &str) {
 
 #[test]
 fn a_new_user_is_well() {
-    let place = Installation::new();
-    let output = place.plexus(&["doctor"]);
+    let installation = Installation::new();
+    let output = installation.plexus(&["doctor"]);
     let shown = text(&output.stdout);
     assert!(output.status.success(), "{shown}");
     assert!(shown.contains("none runs") && shown.contains("→ plexus run starts one"), "{shown}");
-    assert!(!place.data().exists(), "looking makes nothing");
+    assert!(!installation.data().exists(), "looking makes nothing");
 }
 
 #[test]
 fn an_agent_that_is_missing_old_or_not_signed_in() {
-    let place = Installation::new();
-    let (bin, home) = (place.work().join("bin"), place.work().join("home"));
+    let installation = Installation::new();
+    let (bin, home) = (installation.work().join("bin"), installation.work().join("home"));
     std::fs::create_dir_all(&bin).unwrap();
     std::fs::create_dir_all(&home).unwrap();
     let claude = bin.join("claude");
     let doctor = |named: &str| {
-        let mut command = doctor(&place);
+        let mut command = doctor(&installation);
         command.env("PLEXUS_CLAUDE_BIN", named).env("PATH", &bin).env("HOME", &home);
         command
     };
@@ -94,12 +93,12 @@ fn an_agent_that_is_missing_old_or_not_signed_in() {
 
 #[test]
 fn codex_that_is_missing_old_or_not_signed_in() {
-    let place = Installation::new();
-    let (bin, home) = (place.work().join("bin"), place.work().join("home"));
+    let installation = Installation::new();
+    let (bin, home) = (installation.work().join("bin"), installation.work().join("home"));
     std::fs::create_dir_all(&bin).unwrap();
     std::fs::create_dir_all(home.join(".codex")).unwrap();
     let doctor = |named: &str| {
-        let mut command = doctor(&place);
+        let mut command = doctor(&installation);
         command.env("PLEXUS_CODEX_BIN", named).env("PATH", &bin).env("HOME", &home);
         command
     };
@@ -124,109 +123,109 @@ fn codex_that_is_missing_old_or_not_signed_in() {
 
 #[test]
 fn tools_that_are_not_there() {
-    let place = Installation::new();
-    let bin = place.work().join("bin");
+    let installation = Installation::new();
+    let bin = installation.work().join("bin");
     std::fs::create_dir(&bin).unwrap();
-    bad(&ask(doctor(&place).env("PATH", &bin), "tools"), "bash", "install bash");
+    bad(&ask(doctor(&installation).env("PATH", &bin), "tools"), "bash", "install bash");
     executable(&bin.join("bash"), "");
-    odd(&ask(doctor(&place).env("PATH", &bin), "tools"), "no git", "install git");
+    odd(&ask(doctor(&installation).env("PATH", &bin), "tools"), "no git", "install git");
     executable(&bin.join("git"), "");
-    assert_eq!(ask(doctor(&place).env("PATH", &bin), "tools").verdict, "good");
+    assert_eq!(ask(doctor(&installation).env("PATH", &bin), "tools").verdict, "good");
 }
 
 #[test]
 fn a_data_directory_that_cannot_be_used() {
-    let place = Installation::new();
+    let installation = Installation::new();
     // Nobody can write there, not even root.
     bad(
-        &ask(doctor(&place).env("PLEXUS_DATA_DIR", "/proc/plexus"), "data"),
+        &ask(doctor(&installation).env("PLEXUS_DATA_DIR", "/proc/plexus"), "data"),
         "could not write",
         "--data-dir",
     );
-    std::fs::write(place.data(), "a file").unwrap();
-    bad(&ask(&mut doctor(&place), "data"), "not a directory", "--data-dir");
-    std::fs::remove_file(place.data()).unwrap();
-    std::fs::create_dir(place.data()).unwrap();
-    std::fs::set_permissions(place.data(), std::fs::Permissions::from_mode(0o755)).unwrap();
-    odd(&ask(&mut doctor(&place), "data"), "can be read by others", "chmod 700");
-}
-
-#[test]
-fn a_disk_with_hardly_any_room() {
-    let Some(mut disks) = SmallDisks::new_or_explain("a_disk_with_hardly_any_room") else { return };
-    let place = Installation::new();
-    disks.mount(&place.data(), "4m").unwrap();
-    let plain = doctor(&place);
-    let launcher = disks.launcher();
-    let mut inside = Command::new(&launcher[0]);
-    inside.args(&launcher[1..]).arg(plain.get_program()).args(plain.get_args()).env_clear();
-    inside.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    bad(&ask(&mut inside, "disk"), "4 MiB left", "make room");
-    assert_eq!(ask(&mut doctor(&place), "disk").verdict, "good", "outside there is room");
+    std::fs::write(installation.data(), "a file").unwrap();
+    bad(&ask(&mut doctor(&installation), "data"), "not a directory", "--data-dir");
+    std::fs::remove_file(installation.data()).unwrap();
+    std::fs::create_dir(installation.data()).unwrap();
+    std::fs::set_permissions(installation.data(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    odd(&ask(&mut doctor(&installation), "data"), "can be read by others", "chmod 700");
 }
 
 #[test]
 fn a_token_that_others_can_read_and_a_clock_that_was_set_back() {
-    let place = Installation::new();
-    place.start_server();
-    place.works(&["stop"]);
+    let installation = Installation::new();
+    installation.start_server();
+    installation.works(&["stop"]);
     for what in ["token", "clock"] {
-        assert_eq!(ask(&mut doctor(&place), what).verdict, "good", "{what}");
+        assert_eq!(ask(&mut doctor(&installation), what).verdict, "good", "{what}");
     }
-    let token = place.data().join("operator.token");
+    let token = installation.data().join("operator.token");
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o644)).unwrap();
-    bad(&ask(&mut doctor(&place), "token"), "others can read", "the next start makes a new one");
+    bad(
+        &ask(&mut doctor(&installation), "token"),
+        "others can read",
+        "the next start makes a new one",
+    );
     let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
     std::fs::File::options().append(true).open(&token).unwrap().set_modified(tomorrow).unwrap();
-    bad(&ask(&mut doctor(&place), "clock"), "in the future", "timedatectl");
+    bad(&ask(&mut doctor(&installation), "clock"), "in the future", "timedatectl");
 }
 
 #[test]
 fn a_server_that_runs_was_killed_or_hangs() {
-    let place = Installation::new();
-    place.start_server();
+    let installation = Installation::new();
+    installation.start_server();
     for what in ["server", "store", "port"] {
-        assert_eq!(ask(&mut doctor(&place), what).verdict, "good", "{what}");
+        assert_eq!(ask(&mut doctor(&installation), what).verdict, "good", "{what}");
     }
     let announced: Value =
-        serde_json::from_slice(&std::fs::read(place.data().join("server.json")).unwrap()).unwrap();
+        serde_json::from_slice(&std::fs::read(installation.data().join("server.json")).unwrap())
+            .unwrap();
     let pid =
         rustix::process::Pid::from_raw(i32::try_from(announced["pid"].as_u64().unwrap()).unwrap())
             .unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     eventually("the end of the server", || {
-        (ask(&mut doctor(&place), "server").verdict == "odd").then_some(())
+        (ask(&mut doctor(&installation), "server").verdict == "odd").then_some(())
     });
-    odd(&ask(&mut doctor(&place), "server"), "ended without saying so", "picks up its children");
-    assert_eq!(ask(&mut doctor(&place), "store").verdict, "good", "what it left is whole");
+    odd(
+        &ask(&mut doctor(&installation), "server"),
+        "ended without being stopped",
+        "takes over its children",
+    );
+    assert_eq!(ask(&mut doctor(&installation), "store").verdict, "good", "what it left is whole");
 
     // A process holds the store's lock and does not answer.
-    let lock = std::fs::File::options().write(true).open(place.data().join("plexus.lock")).unwrap();
+    let lock =
+        std::fs::File::options().write(true).open(installation.data().join("plexus.lock")).unwrap();
     lock.lock().unwrap();
-    bad(&ask(&mut doctor(&place), "store"), "", "agents go on running");
+    bad(&ask(&mut doctor(&installation), "store"), "", "agents go on running");
 }
 
 #[test]
 fn a_port_a_store_and_a_configuration_that_are_not_as_they_should_be() {
-    let place = Installation::new();
+    let installation = Installation::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().to_string();
-    bad(&ask(doctor(&place).env("PLEXUS_LISTEN", &taken), "port"), "has the port", "PLEXUS_LISTEN");
+    bad(
+        &ask(doctor(&installation).env("PLEXUS_LISTEN", &taken), "port"),
+        "has the port",
+        "PLEXUS_LISTEN",
+    );
 
-    place.start_server();
-    place.works(&["stop"]);
-    std::fs::write(place.data().join("plexus.db"), "this is no database").unwrap();
-    std::fs::write(place.data().join("plexus.toml"), "lissten = 1\n").unwrap();
-    bad(&ask(&mut doctor(&place), "configuration"), "lissten", "repair it");
-    bad(&ask(&mut doctor(&place), "store"), "", "backup");
+    installation.start_server();
+    installation.works(&["stop"]);
+    std::fs::write(installation.data().join("plexus.db"), "this is no database").unwrap();
+    std::fs::write(installation.data().join("plexus.toml"), "lissten = 1\n").unwrap();
+    bad(&ask(&mut doctor(&installation), "configuration"), "lissten", "repair it");
+    bad(&ask(&mut doctor(&installation), "store"), "", "backup");
 }
 
 #[test]
 fn a_directory_where_no_agent_may_run() {
-    let place = Installation::new();
-    let mut command = doctor(&place);
+    let installation = Installation::new();
+    let mut command = doctor(&installation);
     odd(
-        &ask(command.current_dir(place.work().join("..")), "directory"),
+        &ask(command.current_dir(installation.work().join("..")), "directory"),
         "no agent can run",
         "directory of a project",
     );

@@ -1,4 +1,4 @@
-//! What the tests of the program share: a place of its own for each test, and the program in it.
+//! An installation of the program for one test: its own home, data directory, project and port.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -32,7 +32,7 @@ impl Installation {
         self.folder.path().join("work")
     }
 
-    /// The variables every command gets: this place, a free port, the simulator, nobody's
+    /// The variables every command gets: this installation, a free port, the simulator, nobody's
     /// configuration.
     pub(crate) fn env(&self) -> Vec<(&'static str, String)> {
         vec![
@@ -96,17 +96,17 @@ impl Installation {
 }
 
 impl Terminal {
-    /// Starts `plexus` in a place, with a terminal of this many columns.
+    /// Starts `plexus` in an installation, with a terminal of this many columns.
     pub(crate) fn start(
-        place: &Installation,
+        installation: &Installation,
         columns: u16,
         env: &[(&str, &str)],
         arguments: &[&str],
     ) -> Self {
-        let usual = place.env();
+        let usual = installation.env();
         let usual = usual.iter().map(|(name, value)| (*name, value.as_str()));
         let all: Vec<_> = usual.chain(env.iter().copied()).collect();
-        Self::spawn(&place.work(), columns, &all, arguments)
+        Self::spawn(&installation.work(), columns, &all, arguments)
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     testkit::wait::eventually(what, DEADLINE, look)
 }
 
-/// Writes a program. A process of its own does so: a file that another thread's child still has
+/// Writes a program, in a process of its own: a file that another thread's child still has
 /// open for writing cannot be run.
 pub(crate) fn executable(path: &Path, script: &str) {
     let line = "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"";

@@ -18,17 +18,17 @@ const CANARIES: [&str; 8] = [
     "canary-answer",
 ];
 
-fn ended(place: &Installation, session: &str) -> bool {
-    let shown = place.call("claudecode.get", &json!({"session_id": session}));
+fn ended(installation: &Installation, session: &str) -> bool {
+    let shown = installation.call("claudecode.get", &json!({"session_id": session}));
     shown["session"]["status"] == "complete"
 }
 
 /// Plays one supervised chat with a canary in everything that a caller or an agent says.
-fn supervised(place: &Installation, channel: &str) {
-    let session = place.call(
+fn supervised(installation: &Installation, channel: &str) {
+    let session = installation.call(
         "claudecode.create",
         &json!({
-            "name": channel, "working_dir": place.work(), "channel": channel,
+            "name": channel, "working_dir": installation.work(), "channel": channel,
             "system_prompt": "canary-system", "env": {"CANARY": "canary-variable"},
             "metadata": {"note": "canary-metadata"},
         }),
@@ -38,34 +38,34 @@ fn supervised(place: &Installation, channel: &str) {
         .to_owned();
     let command = json!({"command": "echo canary-command; [ -n \"$X\" ] && cat < /dev/null"});
     let prompt = format!("sim:\n# canary-prompt\ntool Bash {command}\nsay canary-answer");
-    place.call("claudecode.chat_async", &json!({"session_id": session, "prompt": prompt}));
-    let approval: Value = place.pending();
+    installation.call("claudecode.chat_async", &json!({"session_id": session, "prompt": prompt}));
+    let approval: Value = installation.pending();
     let edit = json!({"command": "echo canary-edit"});
-    place.call(
+    installation.call(
         "loopback.respond",
         &json!({"approval_id": approval["id"], "approve": true, "updated_input": edit}),
     );
-    eventually("the end of the chat", || ended(place, &session).then_some(()));
+    eventually("the end of the chat", || ended(installation, &session).then_some(()));
 }
 
 #[test]
 fn no_input_prompt_or_token_reaches_the_log_at_any_level() {
-    let place = Installation::new();
-    let server = Server::start(&place, &["--set", "log=trace"]);
+    let installation = Installation::new();
+    let server = Server::start(&installation, &["--set", "log=trace"]);
     // With a rule for commands, each of them is parsed.
     let rule = json!({"decision": "deny", "pattern": "Bash(curl:*)"});
-    place.call("loopback.rule_add", &rule);
+    installation.call("loopback.rule_add", &rule);
     for channel in ["control", "mcp"] {
-        supervised(&place, channel);
+        supervised(&installation, channel);
     }
-    let parent = place.call("identity.parent", &json!({"name": "outside"}));
-    place.fails(&["call", "claudecode.get", r#"{"canary-parameter": "canary-parameter"}"#]);
-    place.fails(&["call", "claudecode.get", r#"{"session_id": "canary-parameter"}"#]);
-    let operator = token(&place);
+    let parent = installation.call("identity.parent", &json!({"name": "outside"}));
+    installation.fails(&["call", "claudecode.get", r#"{"canary-parameter": "canary-parameter"}"#]);
+    installation.fails(&["call", "claudecode.get", r#"{"session_id": "canary-parameter"}"#]);
+    let operator = token(&installation);
     // Our own lines below `info` tell of what is unusual, and of the store's end.
     server.signal(rustix::process::Signal::TERM);
     server.wait();
-    let log = log_of(&place);
+    let log = log_of(&installation);
     assert!(log.contains("DEBUG"), "the log is not at its lowest level:\n{log}");
     for canary in CANARIES {
         let line = log.lines().find(|line| line.contains(canary));

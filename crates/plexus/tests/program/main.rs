@@ -1,7 +1,7 @@
 //! The whole program, from outside: as a server, from scripts, and in a terminal.
 //!
-//! [`place`] is where each test plays, [`piped`] a command that talks JSON lines, [`pty`] a
-//! terminal with a keyboard.
+//! [`mod@installation`] is what each test runs in, [`piped`] a command that talks JSON lines,
+//! [`pty`] a terminal with a keyboard.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test, a panic is the answer")]
 

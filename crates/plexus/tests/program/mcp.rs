@@ -10,12 +10,13 @@ use crate::serve::Server;
 struct Parent(Piped);
 
 impl Parent {
-    fn start(place: &Installation) -> Self {
-        Self::with(place, &[])
+    fn start(installation: &Installation) -> Self {
+        Self::with(installation, &[])
     }
 
-    fn with(place: &Installation, more: &[&str]) -> Self {
-        let mut piped = Piped::start(place.command(&[&["mcp", "--as", "planner"], more].concat()));
+    fn with(installation: &Installation, more: &[&str]) -> Self {
+        let mut piped =
+            Piped::start(installation.command(&[&["mcp", "--as", "planner"], more].concat()));
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
         let begun = piped.ask(0, "initialize", params);
         assert_eq!(begun["result"]["serverInfo"]["name"], "plexus", "{begun}");
@@ -47,9 +48,9 @@ fn names(tools: &[Value]) -> Vec<&str> {
 
 #[test]
 fn the_default_list_of_tools_is_short_and_the_full_one_has_everything() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
-    let short = Parent::start(&place).tools(1);
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
+    let short = Parent::start(&installation).tools(1);
     assert_eq!(
         names(&short),
         [
@@ -77,7 +78,7 @@ fn the_default_list_of_tools_is_short_and_the_full_one_has_everything() {
     let bytes: usize = bytes.sum();
     assert!(bytes <= 12 * 1024, "{bytes} bytes");
 
-    let full = Parent::with(&place, &["--tools", "full"]).tools(1);
+    let full = Parent::with(&installation, &["--tools", "full"]).tools(1);
     let listed = names(&full);
     for tool in ["agents_list", "agents_fork", "loopback_rule_add", "arbor_tree_get"] {
         assert!(listed.contains(&tool), "{tool} is not in {listed:?}");
@@ -89,10 +90,10 @@ fn the_default_list_of_tools_is_short_and_the_full_one_has_everything() {
 
 #[test]
 fn a_method_that_is_not_listed_is_called_by_its_name() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
-    let mut parent = Parent::start(&place);
-    let create = json!({"name": "child", "working_dir": place.work()});
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
+    let mut parent = Parent::start(&installation);
+    let create = json!({"name": "child", "working_dir": installation.work()});
     let created = parent.call(1, "agents_create", create);
     // By a tool that is not in the list, by its JSON-RPC name, and by its MCP name.
     let directly = parent.call(2, "agents_list", json!({}));
@@ -125,17 +126,20 @@ fn a_method_that_is_not_listed_is_called_by_its_name() {
 
 #[test]
 fn a_server_that_comes_back_on_another_port_is_found_again() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
     let first = server.url.clone();
-    let mut parent = Parent::start(&place);
-    let created =
-        parent.call(1, "claudecode_create", json!({"name": "child", "working_dir": place.work()}));
+    let mut parent = Parent::start(&installation);
+    let created = parent.call(
+        1,
+        "claudecode_create",
+        json!({"name": "child", "working_dir": installation.work()}),
+    );
     server.kill_9();
 
     // Another process has the old port by now: a call that still goes there gets no answer.
     let _taken = std::net::TcpListener::bind(first.strip_prefix("http://").unwrap()).unwrap();
-    let server = Server::start(&place, &[]);
+    let server = Server::start(&installation, &[]);
     assert_ne!(server.url, first);
     let listed = parent.call(2, "claudecode_list", json!({}));
     assert_eq!(listed["sessions"][0]["id"], created["id"], "{listed}");

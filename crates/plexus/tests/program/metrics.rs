@@ -8,13 +8,13 @@ use crate::installation::{Installation, eventually};
 use crate::serve::{Server, token};
 
 /// Every sample of the page, by its name with labels.
-fn samples(place: &Installation, server: &Server) -> BTreeMap<String, f64> {
+fn samples(installation: &Installation, server: &Server) -> BTreeMap<String, f64> {
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let page = runtime.block_on(async {
         let response = http
             .get(format!("{}/metrics", server.url))
-            .bearer_auth(token(place))
+            .bearer_auth(token(installation))
             .send()
             .await
             .unwrap();
@@ -33,23 +33,24 @@ fn samples(place: &Installation, server: &Server) -> BTreeMap<String, f64> {
 
 #[test]
 fn they_tell_of_a_decision_of_commits_of_what_waits_and_of_connections() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
     for name in ["decided", "waiting"] {
-        place.call("claudecode.create", &json!({"name": name, "working_dir": place.work()}));
+        installation
+            .call("claudecode.create", &json!({"name": name, "working_dir": installation.work()}));
     }
-    place.call("claudecode.chat_async", &json!({"name": "decided", "prompt": "hello"}));
-    let asked = place.pending();
-    place.works(&["approve", asked["id"].as_str().unwrap()]);
+    installation.call("claudecode.chat_async", &json!({"name": "decided", "prompt": "hello"}));
+    let asked = installation.pending();
+    installation.works(&["approve", asked["id"].as_str().unwrap()]);
     eventually("the end of the chat", || {
-        (place.call("claudecode.get", &json!({"name": "decided"}))["session"]["status"]
+        (installation.call("claudecode.get", &json!({"name": "decided"}))["session"]["status"]
             == "complete")
             .then_some(())
     });
-    place.call("claudecode.chat_async", &json!({"name": "waiting", "prompt": "hello"}));
-    place.pending();
+    installation.call("claudecode.chat_async", &json!({"name": "waiting", "prompt": "hello"}));
+    installation.pending();
 
-    let samples = samples(&place, &server);
+    let samples = samples(&installation, &server);
     let value =
         |name: &str| *samples.get(name).unwrap_or_else(|| panic!("{name} is not in {samples:?}"));
     assert_eq!(value("plexus_decision_seconds_count{by=\"operator\"}"), 1.0);

@@ -13,20 +13,25 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start(place: &Installation, arguments: &[&str]) -> Self {
+    pub(crate) fn start(installation: &Installation, arguments: &[&str]) -> Self {
         let log = std::fs::File::options()
             .create(true)
             .append(true)
-            .open(place.work().join("../log"))
+            .open(installation.work().join("../log"))
             .unwrap();
-        let mut command = place.command(&[&["serve"], arguments].concat());
+        let mut command = installation.command(&[&["serve"], arguments].concat());
         let mut process = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
         let pid = process.id();
         let url = eventually("server.json", || {
-            assert!(process.try_wait().unwrap().is_none(), "the server ended:\n{}", log_of(place));
-            let announced: Value =
-                serde_json::from_slice(&std::fs::read(place.data().join("server.json")).ok()?)
-                    .ok()?;
+            assert!(
+                process.try_wait().unwrap().is_none(),
+                "the server ended:\n{}",
+                log_of(installation)
+            );
+            let announced: Value = serde_json::from_slice(
+                &std::fs::read(installation.data().join("server.json")).ok()?,
+            )
+            .ok()?;
             (announced["pid"] == pid).then(|| announced["url"].as_str().unwrap().to_owned())
         });
         Self { process, url }
@@ -47,66 +52,66 @@ impl Server {
     }
 }
 
-pub(crate) fn log_of(place: &Installation) -> String {
-    std::fs::read_to_string(place.work().join("../log")).unwrap_or_default()
+pub(crate) fn log_of(installation: &Installation) -> String {
+    std::fs::read_to_string(installation.work().join("../log")).unwrap_or_default()
 }
 
-pub(crate) fn token(place: &Installation) -> String {
-    std::fs::read_to_string(place.data().join("operator.token")).unwrap().trim().to_owned()
+pub(crate) fn token(installation: &Installation) -> String {
+    std::fs::read_to_string(installation.data().join("operator.token")).unwrap().trim().to_owned()
 }
 
 #[test]
 fn its_files_are_closed_to_others_and_the_announcement_goes_with_it() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
-    assert_eq!(mode(&place.data()), 0o700);
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
+    assert_eq!(mode(&installation.data()), 0o700);
     for file in ["operator.token", "server.json", "plexus.db", "plexus.lock"] {
-        assert_eq!(mode(&place.data().join(file)), 0o600, "{file}");
+        assert_eq!(mode(&installation.data().join(file)), 0o600, "{file}");
     }
-    assert_eq!(place.works(&["token"]).trim(), token(&place));
+    assert_eq!(installation.works(&["token"]).trim(), token(&installation));
     server.signal(rustix::process::Signal::TERM);
     assert!(server.wait().success());
-    assert!(!place.data().join("server.json").exists());
-    let log = log_of(&place);
+    assert!(!installation.data().join("server.json").exists());
+    let log = log_of(&installation);
     assert!(log.contains("stopped; no child is running"), "{log}");
-    assert!(!log.contains(&token(&place)), "the log holds the token");
+    assert!(!log.contains(&token(&installation)), "the log holds the token");
 }
 
 #[test]
 fn a_second_server_is_refused_and_told_who_is_there() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
-    let complaint = place.fails(&["serve"]);
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
+    let complaint = installation.fails(&["serve"]);
     assert!(complaint.contains(&format!("process {}", server.process.id())), "{complaint}");
-    assert!(place.data().join("server.json").exists(), "the first one's announcement stays");
+    assert!(installation.data().join("server.json").exists(), "the first one's announcement stays");
     server.kill_9();
     // What a killed server leaves behind does not keep the next one out.
-    Server::start(&place, &[]).kill_9();
+    Server::start(&installation, &[]).kill_9();
 }
 
 #[test]
 fn a_taken_port_and_a_bad_setting_are_said_before_anything_is_made() {
-    let place = Installation::new();
+    let installation = Installation::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().to_string();
-    let complaint = place.fails(&["serve", "--listen", &taken]);
+    let complaint = installation.fails(&["serve", "--listen", &taken]);
     assert!(complaint.contains("has the port") && complaint.contains("--listen"), "{complaint}");
-    let complaint = place.fails(&["serve", "--set", "limits.streems=1"]);
+    let complaint = installation.fails(&["serve", "--set", "limits.streems=1"]);
     assert!(complaint.contains("limits.streems"), "{complaint}");
-    let complaint = place.fails(&["serve", "--listen", "0.0.0.0:0"]);
+    let complaint = installation.fails(&["serve", "--listen", "0.0.0.0:0"]);
     assert!(complaint.contains("--allow-non-loopback"), "{complaint}");
-    assert!(!place.data().exists());
+    assert!(!installation.data().exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_is_refused_to_another_host_and_another_site() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let own = server.url.trim_start_matches("http://").to_owned();
     let port = own.rsplit(':').next().unwrap().to_owned();
     for path in ["/", "/assets/app.js", "/favicon.svg", "/healthz", "/metrics", "/nothing"] {
-        let get = || http.get(format!("{}{path}", server.url)).bearer_auth(token(&place));
+        let get = || http.get(format!("{}{path}", server.url)).bearer_auth(token(&installation));
         let fine = get().header("origin", server.url.clone()).send().await.unwrap();
         let expected = if path == "/nothing" { 404 } else { 200 };
         assert_eq!(fine.status(), expected, "{path}");
@@ -124,8 +129,8 @@ async fn every_page_is_refused_to_another_host_and_another_site() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_answer_as_they_should() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let get = |path: &str| http.get(format!("{}{path}", server.url));
 
@@ -134,8 +139,14 @@ async fn pages_answer_as_they_should() {
     assert_eq!(health["status"], "ok");
 
     assert_eq!(get("/metrics").send().await.unwrap().status(), 401);
-    let metrics =
-        get("/metrics").bearer_auth(token(&place)).send().await.unwrap().text().await.unwrap();
+    let metrics = get("/metrics")
+        .bearer_auth(token(&installation))
+        .send()
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
     for name in
         ["plexus_children 0", "plexus_approvals{state=\"pending\"} 0", "plexus_events_total"]
     {
@@ -154,7 +165,7 @@ async fn pages_answer_as_they_should() {
     assert_eq!(get("/").header("if-none-match", tag).send().await.unwrap().status(), 304);
 
     let link = tokio::task::spawn_blocking({
-        let arguments = place.command(&["dashboard", "--print"]).output();
+        let arguments = installation.command(&["dashboard", "--print"]).output();
         move || text(&arguments.unwrap().stdout)
     });
     let link = link.await.unwrap();
@@ -178,11 +189,11 @@ async fn an_expired_token_opens_no_door() {
     };
     const EXPIRED: &str = "plx_expired-0123456789abcdef";
     const GOOD: &str = "plx_good-0123456789abcdef";
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
     server.signal(rustix::process::Signal::TERM);
     assert!(server.wait().success());
-    let store = SqliteStore::open(&SqliteOptions::new(place.data())).unwrap();
+    let store = SqliteStore::open(&SqliteOptions::new(installation.data())).unwrap();
     let hour = std::time::Duration::from_secs(3_600);
     for (text, expires_at) in
         [(EXPIRED, UnixMillis(UnixMillis::now().0 - 1)), (GOOD, UnixMillis::now().plus(hour))]
@@ -198,7 +209,7 @@ async fn an_expired_token_opens_no_door() {
     store.close().await.unwrap();
     drop(store);
 
-    let server = Server::start(&place, &[]);
+    let server = Server::start(&installation, &[]);
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "plexus.version"});
     let ask = |path: &str, token: &str| {
@@ -217,12 +228,14 @@ async fn an_expired_token_opens_no_door() {
 
 #[test]
 fn hangup_reads_the_rules_again() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
-    place.call("claudecode.create", &json!({"name": "a", "working_dir": place.work()}));
-    let rules = place.data().join("loopback.toml");
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
+    installation
+        .call("claudecode.create", &json!({"name": "a", "working_dir": installation.work()}));
+    let rules = installation.data().join("loopback.toml");
     let asked = || {
-        let told = place.works(&["rules", "test", "Bash", "{\"command\":\"git fetch\"}", "--json"]);
+        let told =
+            installation.works(&["rules", "test", "Bash", "{\"command\":\"git fetch\"}", "--json"]);
         serde_json::from_str::<Value>(&told).unwrap()["decision"].as_str().unwrap().to_owned()
     };
     assert_eq!(asked(), "ask");
@@ -233,7 +246,7 @@ fn hangup_reads_the_rules_again() {
     std::fs::write(&rules, "[[rule]]\ndecision = \"perhaps\"\n").unwrap();
     server.signal(rustix::process::Signal::HUP);
     eventually("a word about the bad rule", || {
-        log_of(&place).contains("the rules stay as they were").then_some(())
+        log_of(&installation).contains("the rules stay as they were").then_some(())
     });
     assert_eq!(asked(), "allow");
     server.kill_9();
@@ -241,16 +254,17 @@ fn hangup_reads_the_rules_again() {
 
 #[test]
 fn hangup_reads_the_log_level_again() {
-    let place = Installation::new();
-    let folder = place.work().join("../.config/plexus");
+    let installation = Installation::new();
+    let folder = installation.work().join("../.config/plexus");
     std::fs::create_dir_all(&folder).unwrap();
     let set = |filter: &str| {
         std::fs::write(folder.join("plexus.toml"), format!("log = {filter:?}\n")).unwrap()
     };
-    let seen = |words: &str| eventually(words, || log_of(&place).contains(words).then_some(()));
+    let seen =
+        |words: &str| eventually(words, || log_of(&installation).contains(words).then_some(()));
     set("error");
-    let server = Server::start(&place, &[]);
-    assert!(!log_of(&place).contains("INFO"), "{}", log_of(&place));
+    let server = Server::start(&installation, &[]);
+    assert!(!log_of(&installation).contains("INFO"), "{}", log_of(&installation));
     set("info");
     server.signal(rustix::process::Signal::HUP);
     seen("rules and log level read again");
@@ -262,37 +276,39 @@ fn hangup_reads_the_log_level_again() {
 
 #[test]
 fn children_outlive_the_server_and_are_counted() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
-    place.call("claudecode.create", &json!({"name": "a", "working_dir": place.work()}));
-    place.call("claudecode.chat_async", &json!({"name": "a", "prompt": "hello"}));
-    let before = place.pending();
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
+    installation
+        .call("claudecode.create", &json!({"name": "a", "working_dir": installation.work()}));
+    installation.call("claudecode.chat_async", &json!({"name": "a", "prompt": "hello"}));
+    let before = installation.pending();
     server.signal(rustix::process::Signal::TERM);
     assert!(server.wait().success());
-    assert!(log_of(&place).contains("1 child goes on running"), "{}", log_of(&place));
+    assert!(log_of(&installation).contains("1 child keeps running"), "{}", log_of(&installation));
 
-    let _again = Server::start(&place, &[]);
-    let after = place.pending();
+    let _again = Server::start(&installation, &[]);
+    let after = installation.pending();
     assert_eq!(after["id"], before["id"], "the question is the same one");
-    place.works(&["approve", after["id"].as_str().unwrap()]);
+    installation.works(&["approve", after["id"].as_str().unwrap()]);
     eventually("the end of the chat", || {
-        (place.call("claudecode.get", &json!({"name": "a"}))["session"]["status"] == "complete")
+        (installation.call("claudecode.get", &json!({"name": "a"}))["session"]["status"]
+            == "complete")
             .then_some(())
     });
-    assert!(place.work().join("plexus-sim.txt").exists());
+    assert!(installation.work().join("plexus-sim.txt").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn live_pieces_of_text_come_over_sse_when_they_are_asked_for() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
-    let client = Client::from_data_dir(place.data());
-    let session = CreateParams::new("s", place.work());
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
+    let client = Client::from_data_dir(installation.data());
+    let session = CreateParams::new("s", installation.work());
     let session = client.agents().create(&session).await.unwrap().id;
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let events = |more: &str| {
         let request = http.get(format!("{}/events?session_id={session}{more}", server.url));
-        request.bearer_auth(token(&place)).send()
+        request.bearer_auth(token(&installation)).send()
     };
     let mut lively = events("&deltas=true").await.unwrap();
     let mut plain = events("").await.unwrap();
@@ -328,7 +344,7 @@ async fn live_pieces_of_text_come_over_sse_when_they_are_asked_for() {
     // Pieces of all sessions at once are refused.
     let all = http
         .get(format!("{}/events?deltas=true", server.url))
-        .bearer_auth(token(&place))
+        .bearer_auth(token(&installation))
         .send()
         .await
         .unwrap();
@@ -339,12 +355,12 @@ async fn live_pieces_of_text_come_over_sse_when_they_are_asked_for() {
 
 #[tokio::test]
 async fn a_deleted_data_directory_is_said_by_healthz_and_nothing_is_acknowledged() {
-    let place = Installation::new();
-    let server = Server::start(&place, &[]);
-    let operator = token(&place);
+    let installation = Installation::new();
+    let server = Server::start(&installation, &[]);
+    let operator = token(&installation);
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let create = async |name: &str| -> Value {
-        let params = json!({"name": name, "working_dir": place.work()});
+        let params = json!({"name": name, "working_dir": installation.work()});
         let call =
             json!({"jsonrpc": "2.0", "id": 1, "method": "claudecode.create", "params": params});
         let asked = http
@@ -359,7 +375,7 @@ async fn a_deleted_data_directory_is_said_by_healthz_and_nothing_is_acknowledged
     };
     assert!(create("before").await.get("result").is_some());
     assert_eq!(health().await, 200);
-    std::fs::remove_dir_all(place.data()).unwrap();
+    std::fs::remove_dir_all(installation.data()).unwrap();
     let answer = create("after").await;
     assert!(answer.get("error").is_some() && answer.get("result").is_none(), "{answer}");
     assert_eq!(health().await, 503);

@@ -5,44 +5,44 @@ use serde_json::json;
 use crate::installation::{Installation, text};
 
 /// A chat with a long result, a denial and a request that waits.
-fn told(place: &Installation) {
+fn told(installation: &Installation) {
     let long = "{\"command\":\"touch a && seq 1 40\"}";
     let prompt = format!("sim:\ntool Bash {long}\ntool Bash {{\"command\":\"touch x\"}}");
-    place.works(&["run", "--detach", "--name", "told", &prompt]);
-    place.works(&["approve", place.pending()["id"].as_str().unwrap()]);
+    installation.works(&["run", "--detach", "--name", "told", &prompt]);
+    installation.works(&["approve", installation.pending()["id"].as_str().unwrap()]);
     crate::installation::eventually("the second request", || {
-        (place.pending()["input"]["command"] == "touch x").then_some(())
+        (installation.pending()["input"]["command"] == "touch x").then_some(())
     });
 }
 
 #[test]
 fn logs_are_whole_in_a_pipe_and_say_when_and_who_and_what_waits() {
-    let place = Installation::new();
-    told(&place);
-    let log = place.works(&["logs", "told"]);
+    let installation = Installation::new();
+    told(&installation);
+    let log = installation.works(&["logs", "told"]);
     assert!(log.contains("│ 40") && !log.contains("more lines"), "{log}");
     assert!(log.contains("✓ allowed by operator"), "{log}");
-    assert!(log.contains("waits for an answer for ") && log.contains("Bash touch x"), "{log}");
+    assert!(log.contains("for an answer: ") && log.contains("Bash touch x"), "{log}");
     assert!(log.contains("`plexus approve "), "{log}");
     let prompt = log.lines().find(|line| line.contains("[0] sim:")).unwrap();
     let (time, _) = prompt.split_at(8);
     let is_time = |(at, c): (usize, char)| if at % 3 == 2 { c == ':' } else { c.is_ascii_digit() };
     assert!(time.chars().enumerate().all(is_time), "no time in {prompt:?}");
 
-    let id = place.pending()["id"].as_str().unwrap().to_owned();
-    place.works(&["deny", &id, "--reason", "no"]);
-    let again = place.fails(&["approve", &id[..]]);
-    assert!(again.contains("it was denied by the operator already: no"), "{again}");
-    assert!(place.works(&["logs", "told"]).contains("✗ denied by operator: no"));
+    let id = installation.pending()["id"].as_str().unwrap().to_owned();
+    installation.works(&["deny", &id, "--reason", "no"]);
+    let again = installation.fails(&["approve", &id[..]]);
+    assert!(again.contains("it was already denied by the operator: no"), "{again}");
+    assert!(installation.works(&["logs", "told"]).contains("✗ denied by operator: no"));
 }
 
 #[test]
 fn in_a_terminal_logs_are_short_unless_all_is_asked_for() {
-    let place = Installation::new();
-    told(&place);
+    let installation = Installation::new();
+    told(&installation);
     for (arguments, all) in [(&["logs", "told"][..], false), (&["logs", "told", "--full"], true)] {
-        let mut terminal = crate::pty::Terminal::start(&place, 100, &[], arguments);
-        terminal.wait_for("waits for an answer");
+        let mut terminal = crate::pty::Terminal::start(&installation, 100, &[], arguments);
+        terminal.wait_for("for an answer: ");
         let (code, shown) = terminal.finish();
         assert_eq!((code, shown.contains("│ 40"), shown.contains("more lines")), (0, all, !all));
     }
@@ -50,18 +50,19 @@ fn in_a_terminal_logs_are_short_unless_all_is_asked_for() {
 
 #[test]
 fn hints_name_commands() {
-    let place = Installation::new();
-    place.start_server();
-    let told = place.fails(&["parents", "revoke", "nobody"]);
+    let installation = Installation::new();
+    installation.start_server();
+    let told = installation.fails(&["parents", "revoke", "nobody"]);
     assert!(told.contains("`plexus parents` lists them"), "{told}");
 }
 
 #[test]
 fn a_shell_completes_names_and_ids_of_sessions_and_approvals() {
-    let place = Installation::new();
-    place.works(&["run", "--detach", "--name", "first", "hello"]);
-    let approval = place.pending();
-    place.call("agents.create", &json!({"name": "other", "working_dir": place.work()}));
+    let installation = Installation::new();
+    installation.works(&["run", "--detach", "--name", "first", "hello"]);
+    let approval = installation.pending();
+    installation
+        .call("agents.create", &json!({"name": "other", "working_dir": installation.work()}));
     let bin = std::path::Path::new(env!("CARGO_BIN_EXE_plexus"));
     let path = std::env::join_paths(
         std::iter::once(bin.parent().unwrap().to_owned())
@@ -73,8 +74,8 @@ fn a_shell_completes_names_and_ids_of_sessions_and_approvals() {
             COMP_CWORD=$#; COMP_TYPE=9; _clap_complete_plexus plexus \"${!#}\" 2>&1; \
             printf '%s\\n' \"${COMPREPLY[@]}\"";
         let mut command = std::process::Command::new("bash");
-        command.args(["-c", script, "bash"]).args(words).env_clear().envs(place.env());
-        let output = command.env("PATH", &path).current_dir(place.work()).output().unwrap();
+        command.args(["-c", script, "bash"]).args(words).env_clear().envs(installation.env());
+        let output = command.env("PATH", &path).current_dir(installation.work()).output().unwrap();
         let lines = text(&output.stdout);
         let offers = lines.split(['\n', '\u{b}']).map(|line| line.trim().to_owned());
         offers.filter(|offer| !offer.is_empty() && !offer.starts_with('-')).collect::<Vec<_>>()

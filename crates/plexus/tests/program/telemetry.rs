@@ -75,15 +75,16 @@ impl Collector {
 }
 
 /// Lets a child say something and end.
-fn one_chat(place: &Installation) -> String {
-    let created =
-        place.call("claudecode.create", &json!({"name": "a", "working_dir": place.work()}));
-    place.call(
+fn one_chat(installation: &Installation) -> String {
+    let created = installation
+        .call("claudecode.create", &json!({"name": "a", "working_dir": installation.work()}));
+    installation.call(
         "claudecode.chat_async",
         &json!({"name": "a", "prompt": "sim:\nsay the-secret-of-this-chat"}),
     );
     eventually("the end of the chat", || {
-        (place.call("claudecode.get", &json!({"name": "a"}))["session"]["status"] == "complete")
+        (installation.call("claudecode.get", &json!({"name": "a"}))["session"]["status"]
+            == "complete")
             .then_some(())
     });
     created["id"].as_str().unwrap().to_owned()
@@ -91,12 +92,14 @@ fn one_chat(place: &Installation) -> String {
 
 #[test]
 fn a_collector_is_sent_spans_and_lines_and_no_secrets() {
-    let place = Installation::new();
+    let installation = Installation::new();
     let collector = Collector::start();
-    let server =
-        Server::start(&place, &["--set", &format!("otel.endpoint=http://{}", collector.address)]);
-    let session = one_chat(&place);
-    assert!(!place.plexus(&["call", "no.such-method", "{}"]).status.success());
+    let server = Server::start(
+        &installation,
+        &["--set", &format!("otel.endpoint=http://{}", collector.address)],
+    );
+    let session = one_chat(&installation);
+    assert!(!installation.plexus(&["call", "no.such-method", "{}"]).status.success());
     // Its last words are sent before it goes.
     server.signal(Signal::TERM);
     assert!(server.wait().success());
@@ -109,7 +112,9 @@ fn a_collector_is_sent_spans_and_lines_and_no_secrets() {
     }
     assert!(lines.contains("listening"), "{lines}");
     let all = format!("{spans}{lines}");
-    for secret in [token(&place).as_str(), "plx_", "the-secret-of-this-chat", "no.such-method"] {
+    for secret in
+        [token(&installation).as_str(), "plx_", "the-secret-of-this-chat", "no.such-method"]
+    {
         assert!(!all.contains(secret), "{secret} was sent: {all}");
     }
 }
@@ -120,11 +125,12 @@ fn a_collector_that_never_answers_or_is_not_there_holds_nobody() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap();
     let gone = (gone.local_addr().unwrap().to_string(), drop(gone)).0;
     for address in [silent.local_addr().unwrap().to_string(), gone] {
-        let place = Installation::new();
-        let server = Server::start(&place, &["--set", &format!("otel.endpoint=http://{address}")]);
-        one_chat(&place);
+        let installation = Installation::new();
+        let server =
+            Server::start(&installation, &["--set", &format!("otel.endpoint=http://{address}")]);
+        one_chat(&installation);
         server.signal(Signal::TERM);
         assert!(server.wait().success());
-        assert!(log_of(&place).contains("stopped;"), "{}", log_of(&place));
+        assert!(log_of(&installation).contains("stopped;"), "{}", log_of(&installation));
     }
 }

@@ -18,23 +18,25 @@ use crate::installation::{DEADLINE, Installation, eventually, mode};
 use crate::serve::{Server, log_of, token};
 
 /// Writes a `plexus.toml` that has the server listen with TLS too.
-fn with_tls(place: &Installation, more: &str) {
-    std::fs::create_dir(place.data()).unwrap();
+fn with_tls(installation: &Installation, more: &str) {
+    std::fs::create_dir(installation.data()).unwrap();
     let text = format!("{more}\n[tls]\nlisten = \"127.0.0.1:0\"\n");
-    std::fs::write(place.data().join("plexus.toml"), text).unwrap();
+    std::fs::write(installation.data().join("plexus.toml"), text).unwrap();
 }
 
 /// What the server said of its encrypted listener: the address and the fingerprint.
-fn said(place: &Installation) -> (String, String) {
-    let log = log_of(place);
+fn said(installation: &Installation) -> (String, String) {
+    let log = log_of(installation);
     let line = log.lines().find_map(|line| line.trim().strip_prefix("tls ")).expect("a line");
     let (address, fingerprint) = line.trim().split_once(", SHA-256 ").expect("a fingerprint");
     (address.to_owned(), fingerprint.to_owned())
 }
 
-async fn connect(place: &Installation, address: &str) -> TlsStream<TcpStream> {
+async fn connect(installation: &Installation, address: &str) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(place.data().join("tls-cert.pem")).unwrap()).unwrap();
+    roots
+        .add(CertificateDer::from_pem_file(installation.data().join("tls-cert.pem")).unwrap())
+        .unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
@@ -47,13 +49,19 @@ async fn connect(place: &Installation, address: &str) -> TlsStream<TcpStream> {
 }
 
 /// Sends one request and reads the answer until it holds `until`.
-async fn ask(place: &Installation, address: &str, head: &str, body: &str, until: &str) -> String {
-    let mut stream = connect(place, address).await;
+async fn ask(
+    installation: &Installation,
+    address: &str,
+    head: &str,
+    body: &str,
+    until: &str,
+) -> String {
+    let mut stream = connect(installation, address).await;
     let request = format!(
         "{head} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {}\r\n\
          Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n\
          Content-Length: {}\r\n\r\n{body}",
-        token(place),
+        token(installation),
         body.len()
     );
     stream.write_all(request.as_bytes()).await.unwrap();
@@ -71,29 +79,29 @@ async fn ask(place: &Installation, address: &str, head: &str, body: &str, until:
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_door_works_over_tls_and_commands_still_find_the_server() {
-    let place = Installation::new();
-    with_tls(&place, "public_url = \"https://phone.example:8443\"");
-    let server = Server::start(&place, &[]);
-    eventually("the line about TLS", || log_of(&place).contains("SHA-256").then_some(()));
-    let (address, fingerprint) = said(&place);
+    let installation = Installation::new();
+    with_tls(&installation, "public_url = \"https://phone.example:8443\"");
+    let server = Server::start(&installation, &[]);
+    eventually("the line about TLS", || log_of(&installation).contains("SHA-256").then_some(()));
+    let (address, fingerprint) = said(&installation);
     for file in ["tls-cert.pem", "tls-key.pem"] {
-        assert_eq!(mode(&place.data().join(file)), 0o600, "{file}");
+        assert_eq!(mode(&installation.data().join(file)), 0o600, "{file}");
     }
 
-    let page = ask(&place, &address, "GET /", "", "</html>").await;
+    let page = ask(&installation, &address, "GET /", "", "</html>").await;
     assert!(page.starts_with("HTTP/1.1 200"), "{page}");
     let version = json!({"jsonrpc": "2.0", "id": 1, "method": "plexus.version"}).to_string();
-    ask(&place, &address, "POST /rpc", &version, env!("CARGO_PKG_VERSION")).await;
-    ask(&place, &address, "GET /events", "", "retry: 1000").await;
+    ask(&installation, &address, "POST /rpc", &version, env!("CARGO_PKG_VERSION")).await;
+    ask(&installation, &address, "GET /events", "", "retry: 1000").await;
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
         "protocolVersion": "2025-06-18", "capabilities": {},
         "clientInfo": {"name": "test", "version": "1"}}});
-    ask(&place, &address, "POST /mcp", &hello.to_string(), "serverInfo").await;
+    ask(&installation, &address, "POST /mcp", &hello.to_string(), "serverInfo").await;
 
     let mut request = format!("wss://{address}/rpc").into_client_request().unwrap();
-    let bearer = format!("Bearer {}", token(&place)).parse().unwrap();
+    let bearer = format!("Bearer {}", token(&installation)).parse().unwrap();
     request.headers_mut().insert("authorization", bearer);
-    let stream = connect(&place, &address).await;
+    let stream = connect(&installation, &address).await;
     let (mut socket, _) = tokio_tungstenite::client_async(request, stream).await.unwrap();
     socket.send(Message::text(version)).await.unwrap();
     let answer = socket.next().await.unwrap().unwrap().into_text().unwrap();
@@ -102,7 +110,7 @@ async fn every_door_works_over_tls_and_commands_still_find_the_server() {
 
     // The host of public_url is ours, another is not.
     for (host, expected) in [("phone.example:8443", "200"), ("evil.example:8443", "403")] {
-        let mut stream = connect(&place, &address).await;
+        let mut stream = connect(&installation, &address).await;
         let request = format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
@@ -119,14 +127,14 @@ async fn every_door_works_over_tls_and_commands_still_find_the_server() {
     assert!(!String::from_utf8_lossy(&answer).contains("HTTP/1.1"), "{answer:?}");
 
     assert!(server.url.starts_with("http://127.0.0.1:"), "commands use the plain listener");
-    assert!(place.works(&["pair"]).contains(&fingerprint));
-    let doctor = String::from_utf8(place.plexus(&["doctor"]).stdout).unwrap();
+    assert!(installation.works(&["pair"]).contains(&fingerprint));
+    let doctor = String::from_utf8(installation.plexus(&["doctor"]).stdout).unwrap();
     assert!(doctor.contains(&fingerprint), "{doctor}");
 }
 
 #[test]
 fn a_bad_certificate_is_said_before_anything_is_made() {
-    let place = Installation::new();
+    let installation = Installation::new();
     let listen = "tls.listen=127.0.0.1:0";
     for (settings, expected) in [
         (&["tls.cert=/no/cert"][..], "tls.key"),
@@ -137,8 +145,8 @@ fn a_bad_certificate_is_said_before_anything_is_made() {
     ] {
         let mut arguments = vec!["serve"];
         settings.iter().for_each(|setting| arguments.extend(["--set", setting]));
-        let complaint = place.fails(&arguments);
+        let complaint = installation.fails(&arguments);
         assert!(complaint.contains(expected), "{settings:?}: {complaint}");
     }
-    assert!(!place.data().exists());
+    assert!(!installation.data().exists());
 }

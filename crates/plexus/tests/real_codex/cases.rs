@@ -15,33 +15,33 @@ fn write() -> [Step; 2] {
 pub(crate) async fn a_server_that_was_killed_while_codex_asks_answers_once_and_it_runs_once(
     cli: PathBuf,
 ) -> Result<()> {
-    let mut site = ServerWithCodex::new(&cli).await?;
-    let session = site.session(json!({})).await?;
-    site.chat(&session, &write()).await?;
-    let before = site.asked(&[]).await;
-    site.outage().await?;
-    let after = site.asked(&[]).await;
+    let mut setup = ServerWithCodex::new(&cli).await?;
+    let session = setup.session(json!({})).await?;
+    setup.chat(&session, &write()).await?;
+    let before = setup.asked(&[]).await;
+    setup.outage().await?;
+    let after = setup.asked(&[]).await;
     ensure!(before["id"] == after["id"], "it was asked again: {before} and {after}");
-    site.respond(&after, true, "").await?;
+    setup.respond(&after, true, "").await?;
     // Again right after the answer, before its outcome is known.
-    site.outage().await?;
-    site.completed(&session).await?;
-    ensure!(site.file("a.txt").as_deref() == Some("ran\n"), "{:?}", site.file("a.txt"));
+    setup.outage().await?;
+    setup.completed(&session).await?;
+    ensure!(setup.file("a.txt").as_deref() == Some("ran\n"), "{:?}", setup.file("a.txt"));
     Ok(())
 }
 
 pub(crate) async fn a_denial_decided_before_a_kill_reaches_the_model_after_it(
     cli: PathBuf,
 ) -> Result<()> {
-    let mut site = ServerWithCodex::new(&cli).await?;
-    let session = site.session(json!({})).await?;
-    site.chat(&session, &write()).await?;
-    let asked = site.asked(&[]).await;
-    site.respond(&asked, false, "use make").await?;
-    site.outage().await?;
-    site.completed(&session).await?;
-    ensure!(site.file("a.txt").is_none(), "it ran");
-    let read = site.api.last_input();
+    let mut setup = ServerWithCodex::new(&cli).await?;
+    let session = setup.session(json!({})).await?;
+    setup.chat(&session, &write()).await?;
+    let asked = setup.asked(&[]).await;
+    setup.respond(&asked, false, "use make").await?;
+    setup.outage().await?;
+    setup.completed(&session).await?;
+    ensure!(setup.file("a.txt").is_none(), "it ran");
+    let read = setup.api.last_input();
     ensure!(read.contains("use make") && read.contains("rejected by user"), "it read {read}");
     Ok(())
 }
@@ -49,25 +49,25 @@ pub(crate) async fn a_denial_decided_before_a_kill_reaches_the_model_after_it(
 pub(crate) async fn codex_creates_a_child_of_its_own_once_it_is_allowed(
     cli: PathBuf,
 ) -> Result<()> {
-    let site = ServerWithCodex::new(&cli).await?;
-    let session = site.session(json!({"can_spawn": true})).await?;
+    let setup = ServerWithCodex::new(&cli).await?;
+    let session = setup.session(json!({"can_spawn": true})).await?;
     let child = |name: &str| {
         let params = json!({
-            "name": name, "working_dir": site.sandbox.work(), "supervise": "all",
+            "name": name, "working_dir": setup.sandbox.work(), "supervise": "all",
         });
         let create = Call::Function("mcp__plexus_hub/agents_create".to_owned(), params);
         Step::default().and_call(create)
     };
-    site.chat(&session, &[child("refused"), child("allowed"), Step::text("Done.")]).await?;
-    let first = site.asked(&[]).await;
+    setup.chat(&session, &[child("refused"), child("allowed"), Step::text("Done.")]).await?;
+    let first = setup.asked(&[]).await;
     ensure!(first["tool_name"] == "mcp__plexus_hub__agents_create", "{first}");
     ensure!(first["input"]["name"] == "refused", "{first}");
-    site.respond(&first, false, "not this one").await?;
-    let second = site.asked(&[first]).await;
+    setup.respond(&first, false, "not this one").await?;
+    let second = setup.asked(&[first]).await;
     ensure!(second["input"]["name"] == "allowed", "{second}");
-    site.respond(&second, true, "").await?;
-    site.completed(&session).await?;
-    let sessions = site.server.call("agents.list", json!({})).await?;
+    setup.respond(&second, true, "").await?;
+    setup.completed(&session).await?;
+    let sessions = setup.server.call("agents.list", json!({})).await?;
     let sessions = sessions["sessions"].as_array().context("no list")?.clone();
     let below: Vec<_> = sessions.iter().filter(|one| one["parent"] == session.as_str()).collect();
     ensure!(below.len() == 1 && below[0]["name"] == "allowed", "{sessions:#?}");
@@ -75,10 +75,10 @@ pub(crate) async fn codex_creates_a_child_of_its_own_once_it_is_allowed(
 }
 
 pub(crate) async fn an_agent_that_is_missing_says_so(_cli: PathBuf) -> Result<()> {
-    let site = ServerWithCodex::new(Path::new("/nowhere/codex")).await?;
-    let session = site.session(json!({})).await?;
-    site.chat(&session, &write()).await?;
-    let (status, events) = site.ended(&session).await?;
+    let setup = ServerWithCodex::new(Path::new("/nowhere/codex")).await?;
+    let session = setup.session(json!({})).await?;
+    setup.chat(&session, &write()).await?;
+    let (status, events) = setup.ended(&session).await?;
     let error = events.last().context("no event")?["event"]["message"].clone();
     let error = error.as_str().unwrap_or_default();
     ensure!(status == "failed" && error.contains("npm install"), "{status}: {error}");

@@ -29,38 +29,38 @@ fn leaves_a_line() -> [Step; 2] {
 
 /// Checks that the one call of [`leaves_a_line`] was asked once, decided once, delivered and run
 /// once.
-async fn ran_once(site: &ServerWithClaude) -> Result<()> {
-    let events = site.completed().await?;
-    ensure!(site.text_of("made") == "ran\n", "it left {:?}: {events:#?}", site.text_of("made"));
+async fn ran_once(setup: &ServerWithClaude) -> Result<()> {
+    let events = setup.completed().await?;
+    ensure!(setup.text_of("made") == "ran\n", "it left {:?}: {events:#?}", setup.text_of("made"));
     for kind in ["tool_use", "awaiting_approval", "approval_resolved", "tool_result", "complete"] {
         ensure!(count(&events, kind) == 1, "{kind} is not there once: {events:#?}");
     }
-    let decisions = site.decisions().await?;
+    let decisions = setup.decisions().await?;
     ensure!(decisions.len() == 1, "{decisions:#?}");
     Ok(())
 }
 
 pub(crate) async fn a_wait_outlives_a_killed_server(cli: PathBuf, way: Way) -> Result<()> {
-    let mut site = ServerWithClaude::new(cli, way).await?;
-    site.chat(&leaves_a_line()).await?;
-    let asked = site.asked().await?;
-    site.outage().await?;
-    ensure!(site.asked().await? == asked, "it was asked again");
-    site.allow(&asked).await?;
-    ran_once(&site).await
+    let mut setup = ServerWithClaude::new(cli, way).await?;
+    setup.chat(&leaves_a_line()).await?;
+    let asked = setup.asked().await?;
+    setup.outage().await?;
+    ensure!(setup.asked().await? == asked, "it was asked again");
+    setup.allow(&asked).await?;
+    ran_once(&setup).await
 }
 
 pub(crate) async fn a_wait_outlives_two_killed_servers(cli: PathBuf, way: Way) -> Result<()> {
-    let mut site = ServerWithClaude::new(cli, way).await?;
-    site.chat(&leaves_a_line()).await?;
-    let asked = site.asked().await?;
+    let mut setup = ServerWithClaude::new(cli, way).await?;
+    setup.chat(&leaves_a_line()).await?;
+    let asked = setup.asked().await?;
     for _ in 0..2 {
-        site.outage().await?;
-        site.reconnected().await?;
-        ensure!(site.asked().await? == asked, "it was asked again");
+        setup.outage().await?;
+        setup.reconnected().await?;
+        ensure!(setup.asked().await? == asked, "it was asked again");
     }
-    site.allow(&asked).await?;
-    ran_once(&site).await
+    setup.allow(&asked).await?;
+    ran_once(&setup).await
 }
 
 pub(crate) async fn three_parallel_reads_outlive_a_killed_server(
@@ -68,23 +68,23 @@ pub(crate) async fn three_parallel_reads_outlive_a_killed_server(
     way: Way,
 ) -> Result<()> {
     for _ in 0..MOST_TRIES {
-        let mut site = ServerWithClaude::new(cli.clone(), way).await?;
-        site.chat(&three_reads(&site)?).await?;
-        let asked = site.pending(3).await?;
+        let mut setup = ServerWithClaude::new(cli.clone(), way).await?;
+        setup.chat(&three_reads(&setup)?).await?;
+        let asked = setup.pending(3).await?;
         let began = Instant::now();
-        site.outage().await?;
+        setup.outage().await?;
         if way == MCP && began.elapsed() > COMES_BACK_AFTER {
             // The machine was too slow for the case: three calls that find no server are three
             // errors, after which the CLI gives up.
             continue;
         }
-        ensure!(site.pending(3).await? == asked, "they were asked again");
+        ensure!(setup.pending(3).await? == asked, "they were asked again");
         for approval in &asked {
-            site.allow(approval).await?;
+            setup.allow(approval).await?;
         }
-        let events = site.completed().await?;
-        all_were_read(&site, &events)?;
-        ensure!(site.decisions().await?.len() == 3);
+        let events = setup.completed().await?;
+        all_were_read(&setup, &events)?;
+        ensure!(setup.decisions().await?.len() == 3);
         return Ok(());
     }
     bail!("no server came back within {COMES_BACK_AFTER:?}")
@@ -96,25 +96,25 @@ pub(crate) async fn a_decision_that_never_left_is_sent_by_the_next_server(
     cli: PathBuf,
     way: Way,
 ) -> Result<()> {
-    let mut site = ServerWithClaude::new(cli, way).await?;
-    site.chat(&leaves_a_line()).await?;
-    let asked = site.asked().await?;
-    site.server.kill_9()?;
-    decide(&site, &asked).await?;
+    let mut setup = ServerWithClaude::new(cli, way).await?;
+    setup.chat(&leaves_a_line()).await?;
+    let asked = setup.asked().await?;
+    setup.server.kill_9()?;
+    decide(&setup, &asked).await?;
     tokio::time::sleep(way.away).await;
-    site.server.start_again().await?;
-    let events = site.completed().await?;
-    ensure!(site.text_of("made") == "ran\n", "it left {:?}: {events:#?}", site.text_of("made"));
+    setup.server.start_again().await?;
+    let events = setup.completed().await?;
+    ensure!(setup.text_of("made") == "ran\n", "it left {:?}: {events:#?}", setup.text_of("made"));
     ensure!(
         count(&events, "awaiting_approval") == 1 && count(&events, "tool_result") == 1,
         "{events:#?}"
     );
-    ensure!(site.decisions().await?.len() == 1);
+    ensure!(setup.decisions().await?.len() == 1);
     Ok(())
 }
 
-async fn decide(site: &ServerWithClaude, asked: &Value) -> Result<()> {
-    let store = SqliteStore::open(&SqliteOptions::new(site.server.data_dir()))?;
+async fn decide(setup: &ServerWithClaude, asked: &Value) -> Result<()> {
+    let store = SqliteStore::open(&SqliteOptions::new(setup.server.data_dir()))?;
     let decision = DecideApproval {
         id: asked["id"].as_str().context("no id")?.parse()?,
         expects_digest: asked["input_digest"].as_str().map(str::to_owned),
@@ -131,38 +131,38 @@ async fn decide(site: &ServerWithClaude, asked: &Value) -> Result<()> {
 }
 
 /// Plays a chat whose second call asks while no server runs; returns with the server still down.
-async fn asks_nobody(site: &mut ServerWithClaude) -> Result<()> {
+async fn asks_nobody(setup: &mut ServerWithClaude) -> Result<()> {
     // The first call holds the child until the server is gone; the second one asks then.
     let hold = Step::bash("touch begun; while ! test -e go; do sleep 0.05; done");
-    site.chat(&[hold, Step::bash("echo ran >> made"), Step::text("done")]).await?;
-    let first = site.asked().await?;
-    site.allow(&first).await?;
-    let begun = site.sandbox.work().join("begun");
+    setup.chat(&[hold, Step::bash("echo ran >> made"), Step::text("done")]).await?;
+    let first = setup.asked().await?;
+    setup.allow(&first).await?;
+    let begun = setup.sandbox.work().join("begun");
     testkit::eventually_async("the first call", PATIENCE, || {
         std::future::ready(begun.exists().then_some(()))
     })
     .await;
-    site.server.kill_9()?;
-    std::fs::write(site.sandbox.work().join("go"), "")?;
+    setup.server.kill_9()?;
+    std::fs::write(setup.sandbox.work().join("go"), "")?;
     Ok(())
 }
 
 pub(crate) async fn a_request_made_while_no_server_runs_is_asked_by_the_next(
     cli: PathBuf,
 ) -> Result<()> {
-    let mut site = ServerWithClaude::new(cli, CONTROL).await?;
-    asks_nobody(&mut site).await?;
-    let journal = site.server.data_dir().join("runs").join(&site.session).join("0/journal");
+    let mut setup = ServerWithClaude::new(cli, CONTROL).await?;
+    asks_nobody(&mut setup).await?;
+    let journal = setup.server.data_dir().join("runs").join(&setup.session).join("0/journal");
     let asks = || std::future::ready(holds_request(&journal, "echo ran"));
     testkit::eventually_async("a request in the journal", PATIENCE, asks).await;
-    site.server.start_again().await?;
-    let second = site.asked().await?;
+    setup.server.start_again().await?;
+    let second = setup.asked().await?;
     ensure!(second["input"]["command"] == "echo ran >> made", "{second:#}");
-    site.allow(&second).await?;
-    let events = site.completed().await?;
-    ensure!(site.text_of("made") == "ran\n", "it left {:?}: {events:#?}", site.text_of("made"));
+    setup.allow(&second).await?;
+    let events = setup.completed().await?;
+    ensure!(setup.text_of("made") == "ran\n", "it left {:?}: {events:#?}", setup.text_of("made"));
     ensure!(
-        count(&events, "awaiting_approval") == 2 && site.decisions().await?.len() == 2,
+        count(&events, "awaiting_approval") == 2 && setup.decisions().await?.len() == 2,
         "{events:#?}"
     );
     Ok(())
@@ -173,23 +173,23 @@ pub(crate) async fn a_request_made_while_no_server_runs_is_asked_by_the_next(
 pub(crate) async fn a_request_made_while_no_server_runs_is_refused_and_runs_nothing(
     cli: PathBuf,
 ) -> Result<()> {
-    let mut site = ServerWithClaude::new(cli, MCP).await?;
-    asks_nobody(&mut site).await?;
-    site.api.wait_for_main_requests(3, PATIENCE).await;
-    site.server.start_again().await?;
-    let events = site.completed().await?;
+    let mut setup = ServerWithClaude::new(cli, MCP).await?;
+    asks_nobody(&mut setup).await?;
+    setup.api.wait_for_main_requests(3, PATIENCE).await;
+    setup.server.start_again().await?;
+    let events = setup.completed().await?;
     let refused =
         events.iter().any(|event| event["type"] == "tool_result" && event["is_error"] == true);
     ensure!(
-        refused && count(&events, "awaiting_approval") == 1 && site.text_of("made").is_empty(),
+        refused && count(&events, "awaiting_approval") == 1 && setup.text_of("made").is_empty(),
         "{events:#?}"
     );
     // Asked again, it is a question like any other.
-    site.chat(&leaves_a_line()).await?;
-    let asked = site.asked().await?;
-    site.allow(&asked).await?;
-    site.completed().await?;
-    ensure!(site.text_of("made") == "ran\n" && site.decisions().await?.len() == 2);
+    setup.chat(&leaves_a_line()).await?;
+    let asked = setup.asked().await?;
+    setup.allow(&asked).await?;
+    setup.completed().await?;
+    ensure!(setup.text_of("made") == "ran\n" && setup.decisions().await?.len() == 2);
     Ok(())
 }
 

@@ -9,13 +9,13 @@
 #[cfg(target_os = "linux")]
 mod answers;
 #[cfg(target_os = "linux")]
-mod desk;
-#[cfg(target_os = "linux")]
 mod killed;
 #[cfg(target_os = "linux")]
 mod parked;
 #[cfg(target_os = "linux")]
 mod patience;
+#[cfg(target_os = "linux")]
+mod person;
 #[cfg(target_os = "linux")]
 #[path = "../support/pty.rs"]
 mod pty;
@@ -56,11 +56,11 @@ fn main() -> std::process::ExitCode {
     killed_in_parking(suite)
         .case(
             "terminal::a_question_with_two_options_is_answered",
-            desk::a_question_with_two_options_is_answered,
+            person::a_question_with_two_options_is_answered,
         )
         .case(
             "terminal::a_plan_is_sent_back_once_and_then_approved",
-            desk::a_plan_is_sent_back_once_and_then_approved,
+            person::a_plan_is_sent_back_once_and_then_approved,
         )
         .case(
             "a_call_of_the_evening_is_answered_from_the_page_in_the_morning",

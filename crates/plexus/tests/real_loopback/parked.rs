@@ -53,44 +53,44 @@ async fn armed(cli: PathBuf, point: &str) -> Result<(ServerWithClaude, PathBuf)>
         ("PLEXUS_FAULT_DIR".to_owned(), faults.display().to_string()),
     ];
     let arguments = ["--set", "park_after_secs=1"].map(Into::into).into();
-    let site = ServerWithClaude::with(cli, CONTROL, None, arguments, env).await?;
-    site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
-    Ok((site, faults.join(point)))
+    let setup = ServerWithClaude::with(cli, CONTROL, None, arguments, env).await?;
+    setup.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
+    Ok((setup, faults.join(point)))
 }
 
 /// Waits until the server has killed itself, and starts it again.
-async fn struck(site: &mut ServerWithClaude, mark: &std::path::Path) -> Result<()> {
-    site.eventually("the blow", async || Ok(mark.exists().then_some(()))).await?;
-    site.server.kill_9()?;
-    site.server.start_again().await
+async fn struck(setup: &mut ServerWithClaude, mark: &std::path::Path) -> Result<()> {
+    setup.eventually("the blow", async || Ok(mark.exists().then_some(()))).await?;
+    setup.server.kill_9()?;
+    setup.server.start_again().await
 }
 
-async fn ran_once(site: &ServerWithClaude) -> Result<()> {
-    let events = site.completed().await?;
-    ensure!(site.text_of("made") == "ran\n", "it left {:?}: {events:#?}", site.text_of("made"));
+async fn ran_once(setup: &ServerWithClaude) -> Result<()> {
+    let events = setup.completed().await?;
+    ensure!(setup.text_of("made") == "ran\n", "it left {:?}: {events:#?}", setup.text_of("made"));
     for kind in ["tool_use", "awaiting_approval", "approval_resolved", "tool_result", "complete"] {
         ensure!(count(&events, kind) == 1, "{kind} is not there once: {events:#?}");
     }
-    ensure!(site.decisions().await?.len() == 1, "it was decided more than once");
+    ensure!(setup.decisions().await?.len() == 1, "it was decided more than once");
     Ok(())
 }
 
 pub(crate) async fn killed_while_parking(cli: PathBuf, point: &'static str) -> Result<()> {
-    let (mut site, mark) = armed(cli, point).await?;
-    struck(&mut site, &mark).await?;
-    let approval = site.parked().await?;
-    ensure!(site.text_of("made").is_empty(), "it ran unasked");
-    site.allow(&approval).await?;
-    ran_once(&site).await
+    let (mut setup, mark) = armed(cli, point).await?;
+    struck(&mut setup, &mark).await?;
+    let approval = setup.parked().await?;
+    ensure!(setup.text_of("made").is_empty(), "it ran unasked");
+    setup.allow(&approval).await?;
+    ran_once(&setup).await
 }
 
 pub(crate) async fn killed_while_waking(cli: PathBuf, point: &'static str) -> Result<()> {
-    let (mut site, mark) = armed(cli, point).await?;
-    let approval = site.parked().await?;
-    ensure!(site.text_of("made").is_empty(), "it ran unasked");
-    site.allow(&approval).await?;
-    struck(&mut site, &mark).await?;
-    ran_once(&site).await
+    let (mut setup, mark) = armed(cli, point).await?;
+    let approval = setup.parked().await?;
+    ensure!(setup.text_of("made").is_empty(), "it ran unasked");
+    setup.allow(&approval).await?;
+    struck(&mut setup, &mark).await?;
+    ran_once(&setup).await
 }
 
 /// Settings of a server as arguments.
@@ -103,34 +103,34 @@ fn set(settings: &[&str]) -> Vec<std::ffi::OsString> {
 pub(crate) async fn a_call_of_the_evening_is_answered_from_the_page_in_the_morning(
     cli: PathBuf,
 ) -> Result<()> {
-    let mut site =
+    let mut setup =
         ServerWithClaude::with(cli, CONTROL, None, set(&["park_after_secs=1"]), Vec::new()).await?;
-    site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
-    site.parked().await?;
+    setup.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
+    setup.parked().await?;
 
     // Night: nothing is left but what is on the disk.
-    let left = process::descendants(site.server.pid()?)?;
-    site.server.kill_9()?;
+    let left = process::descendants(setup.server.pid()?)?;
+    setup.server.kill_9()?;
     left.iter().for_each(|process| process::kill(process.pid));
-    let runs = site.server.data_dir().join("runs");
+    let runs = setup.server.data_dir().join("runs");
     if runs.exists() {
         std::fs::remove_dir_all(runs)?;
     }
-    std::fs::remove_dir_all(site.sandbox.outside("tmp"))?;
-    std::fs::create_dir(site.sandbox.outside("tmp"))?;
-    site.server.start_again().await?;
+    std::fs::remove_dir_all(setup.sandbox.outside("tmp"))?;
+    std::fs::create_dir(setup.sandbox.outside("tmp"))?;
+    setup.server.start_again().await?;
 
     // Morning: what the page does when somebody opens it and allows the call.
     let output = Command::new(env!("CARGO_BIN_EXE_plexus"))
         .args(["dashboard", "--print"])
-        .env("PLEXUS_DATA_DIR", site.server.data_dir())
+        .env("PLEXUS_DATA_DIR", setup.server.data_dir())
         .output()?;
     let link = String::from_utf8(output.stdout)?;
     let (page, code) = link.trim().split_once("#code=").context("the link has no code")?;
     let http = reqwest::Client::new();
     let html = http.get(page).send().await?.error_for_status()?.text().await?;
     ensure!(html.contains("<script"), "this is no page: {html}");
-    let url = site.server.url()?.trim_end_matches('/').to_owned();
+    let url = setup.server.url()?.trim_end_matches('/').to_owned();
     let post = |path: &str, body: Value| {
         let request = http.post(format!("{url}/{path}")).header("origin", &url);
         request.header("content-type", "application/json").body(body.to_string())
@@ -148,16 +148,16 @@ pub(crate) async fn a_call_of_the_evening_is_answered_from_the_page_in_the_morni
     let pending = rpc("loopback.pending", json!({})).await?;
     let approval = &pending["approvals"][0];
     ensure!(approval["parked"] == true, "the page does not say that it is parked: {pending:#}");
-    ensure!(site.text_of("made").is_empty(), "it ran unasked");
+    ensure!(setup.text_of("made").is_empty(), "it ran unasked");
     let digest = &approval["input_digest"];
     let allow = json!({"approval_id": approval["id"], "approve": true, "input_digest": digest});
     rpc("loopback.respond", allow).await?;
-    ran_once(&site).await?;
+    ran_once(&setup).await?;
 
-    site.chat(&[Step::text("on")]).await?;
-    let events = site.completed().await?;
+    setup.chat(&[Step::text("on")]).await?;
+    let events = setup.completed().await?;
     ensure!(json!(events).to_string().contains("on"), "{events:#?}");
-    ensure!(site.text_of("made") == "ran\n", "it ran again");
+    ensure!(setup.text_of("made") == "ran\n", "it ran again");
     Ok(())
 }
 
@@ -168,12 +168,12 @@ pub(crate) async fn a_second_server_wakes_what_the_first_parked(cli: PathBuf) ->
     let database = ("DATABASE_URL".to_owned(), postgres.fresh_database()?);
     let settings = |name: &str| set(&["park_after_secs=1", "node.lease_secs=12", name]);
     let env = vec![database.clone()];
-    let mut site =
+    let mut setup =
         ServerWithClaude::with(cli.clone(), CONTROL, None, settings("node.name=first"), env)
             .await?;
-    let home = site.sandbox.outside("second-home");
+    let home = setup.sandbox.outside("second-home");
     std::fs::create_dir(&home)?;
-    let mut env = site.sandbox.env();
+    let mut env = setup.sandbox.env();
     env.retain(|(name, _)| name != "HOME");
     env.extend([database, ("HOME".to_owned(), home.display().to_string())]);
     let second = TestServer::with(ServerOptions {
@@ -184,24 +184,25 @@ pub(crate) async fn a_second_server_wakes_what_the_first_parked(cli: PathBuf) ->
         ..ServerOptions::default()
     })
     .await?;
-    site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
-    site.parked().await?;
-    site.server.kill_9()?;
-    let _first = std::mem::replace(&mut site.server, second);
-    site.eventually("the first server is taken over", async || {
-        let poll = json!({"session_id": site.session, "from_seq": 0, "limit": 1000});
-        let page = site.server.call("claudecode.poll", poll).await?;
-        Ok(page.to_string().contains("the agent stays parked").then_some(()))
-    })
-    .await?;
-    let approval = site.parked().await?;
-    ensure!(site.text_of("made").is_empty(), "it ran unasked");
-    site.allow(&approval).await?;
-    ran_once(&site).await?;
+    setup.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
+    setup.parked().await?;
+    setup.server.kill_9()?;
+    let _first = std::mem::replace(&mut setup.server, second);
+    setup
+        .eventually("the first server is taken over", async || {
+            let poll = json!({"session_id": setup.session, "from_seq": 0, "limit": 1000});
+            let page = setup.server.call("claudecode.poll", poll).await?;
+            Ok(page.to_string().contains("the agent stays parked").then_some(()))
+        })
+        .await?;
+    let approval = setup.parked().await?;
+    ensure!(setup.text_of("made").is_empty(), "it ran unasked");
+    setup.allow(&approval).await?;
+    ran_once(&setup).await?;
     ensure!(home.join(".claude/projects").exists(), "the second server used another home");
-    site.chat(&[Step::text("on")]).await?;
-    site.completed().await?;
-    ensure!(site.text_of("made") == "ran\n", "it ran again");
+    setup.chat(&[Step::text("on")]).await?;
+    setup.completed().await?;
+    ensure!(setup.text_of("made") == "ran\n", "it ran again");
     Ok(())
 }
 
@@ -211,34 +212,36 @@ const AGENTS: usize = 20;
 /// What agents weigh while they wait and once they are parked.
 #[allow(clippy::print_stdout, reason = "a measure is printed")]
 pub(crate) async fn twenty_parked_agents_hold_no_memory(cli: PathBuf) -> Result<()> {
-    let site = ServerWithClaude::with(cli, CONTROL, None, set(&["park_after_secs=45"]), Vec::new())
-        .await?;
+    let setup =
+        ServerWithClaude::with(cli, CONTROL, None, set(&["park_after_secs=45"]), Vec::new())
+            .await?;
     let steps = prompt(&[Step::bash("echo ran >> made"), Step::text("done")]);
-    let before = process::resident_bytes(site.server.pid()?)?;
+    let before = process::resident_bytes(setup.server.pid()?)?;
     for n in 0..AGENTS {
-        let create = json!({"name": format!("agent-{n}"), "working_dir": site.sandbox.work(),
+        let create = json!({"name": format!("agent-{n}"), "working_dir": setup.sandbox.work(),
             "loopback_timeout_secs": 0});
-        let created = site.server.call("claudecode.create", create).await?;
+        let created = setup.server.call("claudecode.create", create).await?;
         let chat = json!({"session_id": created["id"], "prompt": steps});
-        site.server.call("claudecode.chat_async", chat).await?;
+        setup.server.call("claudecode.chat_async", chat).await?;
     }
     let children = || -> Result<(usize, u64)> {
-        let children = process::descendants(site.server.pid()?)?;
+        let children = process::descendants(setup.server.pid()?)?;
         let bytes = children.iter().map(|it| process::resident_bytes(it.pid).unwrap_or(0));
         Ok((children.len(), bytes.sum()))
     };
     let (most, processes) = (AtomicU64::new(0), AtomicUsize::new(0));
-    site.eventually("every agent is parked", async || {
-        let (count, bytes) = children()?;
-        most.fetch_max(bytes, Ordering::Relaxed);
-        processes.fetch_max(count, Ordering::Relaxed);
-        let list = site.server.call("claudecode.list", json!({})).await?;
-        let sessions = list["sessions"].as_array().context("no sessions")?;
-        let parked = sessions.iter().filter(|it| it["parked"] == true).count();
-        Ok((parked == AGENTS && count == 0).then_some(()))
-    })
-    .await?;
-    let after = process::resident_bytes(site.server.pid()?)?;
+    setup
+        .eventually("every agent is parked", async || {
+            let (count, bytes) = children()?;
+            most.fetch_max(bytes, Ordering::Relaxed);
+            processes.fetch_max(count, Ordering::Relaxed);
+            let list = setup.server.call("claudecode.list", json!({})).await?;
+            let sessions = list["sessions"].as_array().context("no sessions")?;
+            let parked = sessions.iter().filter(|it| it["parked"] == true).count();
+            Ok((parked == AGENTS && count == 0).then_some(()))
+        })
+        .await?;
+    let after = process::resident_bytes(setup.server.pid()?)?;
     let mib = |bytes: u64| bytes >> 20;
     println!(
         "{AGENTS} agents: at most {} MiB in {} processes while they waited, 0 processes parked; \
@@ -248,6 +251,6 @@ pub(crate) async fn twenty_parked_agents_hold_no_memory(cli: PathBuf) -> Result<
         mib(before),
         mib(after)
     );
-    ensure!(site.text_of("made").is_empty(), "something ran unasked");
+    ensure!(setup.text_of("made").is_empty(), "something ran unasked");
     Ok(())
 }

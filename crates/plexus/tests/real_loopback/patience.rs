@@ -20,15 +20,15 @@ pub(crate) async fn a_wait_of_more_than_six_minutes_is_answered(
     cli: PathBuf,
     way: Way,
 ) -> Result<()> {
-    let site = ServerWithClaude::new(cli, way).await?;
-    site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
-    let asked = site.asked().await?;
+    let setup = ServerWithClaude::new(cli, way).await?;
+    setup.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
+    let asked = setup.asked().await?;
     tokio::time::sleep(LONG_WAIT).await;
-    ensure!(site.asked().await?["id"] == asked["id"], "it was asked again");
-    site.allow(&asked).await?;
-    let events = site.completed().await?;
-    ensure!(site.text_of("made") == "ran\n", "{events:#?}");
-    ensure!(site.decisions().await?.len() == 1);
+    ensure!(setup.asked().await?["id"] == asked["id"], "it was asked again");
+    setup.allow(&asked).await?;
+    let events = setup.completed().await?;
+    ensure!(setup.text_of("made") == "ran\n", "{events:#?}");
+    ensure!(setup.decisions().await?.len() == 1);
     Ok(())
 }
 
@@ -49,13 +49,14 @@ pub(crate) async fn a_wait_outlives_a_client_that_found_nobody(cli: PathBuf) -> 
 pub(crate) async fn a_minute_without_a_server_is_a_failed_call_and_a_cancelled_request(
     cli: PathBuf,
 ) -> Result<()> {
-    let mut site = ServerWithClaude::new(cli, Way { away: LONG_OUTAGE, ..MCP }).await?;
-    site.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
-    let asked = site.asked().await?;
-    site.outage().await?;
-    let events = site.completed().await?;
-    ensure!(site.text_of("made").is_empty(), "{events:#?}");
-    let history = site.server.call("loopback.history", json!({"session_id": site.session})).await?;
+    let mut setup = ServerWithClaude::new(cli, Way { away: LONG_OUTAGE, ..MCP }).await?;
+    setup.chat(&[Step::bash("echo ran >> made"), Step::text("done")]).await?;
+    let asked = setup.asked().await?;
+    setup.outage().await?;
+    let events = setup.completed().await?;
+    ensure!(setup.text_of("made").is_empty(), "{events:#?}");
+    let history =
+        setup.server.call("loopback.history", json!({"session_id": setup.session})).await?;
     let decision = &history["decisions"][0];
     ensure!(
         decision["approval_id"] == asked["id"] && decision["status"] == "cancelled",

@@ -139,20 +139,20 @@ async fn codex(
     let mut params = params;
     params["agent"] = json!("codex");
     params["env"] = json!({"STAND_IN_KEY": "dummy-key-of-a-test"});
-    let site =
+    let setup =
         WalledServer::new(tier, &api.base_url(), arguments, sandbox.env(), sandbox.work(), params)
             .await?;
-    Ok((site, api, sandbox))
+    Ok((setup, api, sandbox))
 }
 
 pub(crate) async fn codex_works_and_reads_no_token(cli: PathBuf, tier: &str) -> Result<()> {
     use responses_api::Step;
-    let (site, api, sandbox) = codex(&cli, tier, json!({"supervise": "all"})).await?;
+    let (setup, api, sandbox) = codex(&cli, tier, json!({"supervise": "all"})).await?;
     let steps = [Step::shell(&WalledServer::command()), Step::text("Done.")];
-    let asked = site.chat(&responses_api::prompt(&steps)).await?;
+    let asked = setup.chat(&responses_api::prompt(&steps)).await?;
     ensure!(!asked.is_empty(), "nothing was asked");
-    site.check(&api.last_input())?;
-    let shown = site.shown().await?;
+    setup.check(&api.last_input())?;
+    let shown = setup.shown().await?;
     ensure!(shown["profile"] == "workspace" && shown["tier"] == tier, "{shown:#}");
     // Another process goes on with the conversation, which lies in the session's own directory. It
     // edits a file, works on projects, and asks about a host once.
@@ -178,7 +178,7 @@ pub(crate) async fn codex_works_and_reads_no_token(cli: PathBuf, tier: &str) -> 
         }
         if is_ours(open) { remembered(open, port) } else { allowed(open) }
     };
-    let asked = site.chat_in(&site.session, &responses_api::prompt(&steps), answer).await?;
+    let asked = setup.chat_in(&setup.session, &responses_api::prompt(&steps), answer).await?;
     ensure!(asked.iter().filter(|open| is_ours(open)).count() == 1, "{asked:#?}");
     let named = asked_by(&fetch(port));
     ensure!(asked.iter().any(|open| open["description"] == named), "{asked:#?}");
@@ -197,15 +197,15 @@ pub(crate) async fn opencode_is_refused_in_the_landlock_tier() -> Result<()> {
     let work = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
     let params = json!({"agent": "opencode"});
     let dir = work.path().to_owned();
-    let site =
+    let setup =
         WalledServer::new("landlock", "localhost", vec![], vec![], dir.clone(), params).await?;
-    let shown = site.shown().await?;
+    let shown = setup.shown().await?;
     let why = shown["missing"].as_str().unwrap_or_default();
     ensure!(shown["profile"] == "none" && why.contains("serves itself on a port"), "{shown:#}");
     let asks = json!({
         "agent": "opencode", "name": "walled", "working_dir": dir, "confine": "workspace",
     });
-    let refused = site.server.call("agents.create", asks).await.err().context("it was created")?;
+    let refused = setup.server.call("agents.create", asks).await.err().context("it was created")?;
     let refused = refused.to_string();
     for words in ["serves itself on a port", "next: run it where the tier full works"] {
         ensure!(refused.contains(words), "{refused}");
@@ -215,11 +215,11 @@ pub(crate) async fn opencode_is_refused_in_the_landlock_tier() -> Result<()> {
 
 pub(crate) async fn codex_needs_no_sandbox_of_its_own(cli: PathBuf, tier: &str) -> Result<()> {
     use responses_api::Step;
-    let (site, api, _sandbox) = codex(&cli, tier, json!({"supervise": "default"})).await?;
+    let (setup, api, _sandbox) = codex(&cli, tier, json!({"supervise": "default"})).await?;
     let steps = [Step::shell(&WalledServer::command()), Step::text("Done.")];
-    let asked = site.chat(&responses_api::prompt(&steps)).await?;
+    let asked = setup.chat(&responses_api::prompt(&steps)).await?;
     ensure!(asked.is_empty(), "it asked about {asked:?}");
-    site.check(&api.last_input())
+    setup.check(&api.last_input())
 }
 
 pub(crate) async fn an_acp_agent_works_and_reads_no_token(
@@ -254,38 +254,41 @@ pub(crate) async fn an_acp_agent_works_and_reads_no_token(
     if agent == Agent::Gemini {
         params["model"] = json!("gemini-2.5-flash");
     }
-    let site =
+    let setup =
         WalledServer::new(tier, &api.base_url(), Vec::new(), env, sandbox.work(), params).await?;
     let input = json!({"command": WalledServer::command(), "description": "a step"});
     let steps = [Step::tool(agent.shell_tool(), input), Step::text("Done.")];
-    let asked = site.chat(&messages_api::prompt(&steps)).await?;
-    // Some look for news of their own makers: a host is asked about, and nothing else.
+    let asked = setup.chat(&messages_api::prompt(&steps)).await?;
+    // Some agents look for updates: they ask about a host, and about nothing else.
     let others = asked.iter().filter(|tool| *tool != "Network").collect::<Vec<_>>();
     ensure!(others == [agent.shell_tool()], "{asked:?}");
     let told = api.main_requests().last().context("no request")?.body["messages"].to_string();
-    site.check(&told)?;
-    let shown = site.shown().await?;
+    setup.check(&told)?;
+    let shown = setup.shown().await?;
     ensure!(shown["profile"] == "workspace" && shown["tier"] == tier, "{shown:#}");
     if agent == Agent::OpenCode {
-        a_fork_goes_on_in_a_home_of_its_own(&site, &api).await?;
+        a_fork_goes_on_in_a_home_of_its_own(&setup, &api).await?;
     }
     Ok(())
 }
 
 /// A fork begins with a copy of its source's home, which holds the conversation, within a wall of
 /// its own.
-async fn a_fork_goes_on_in_a_home_of_its_own(site: &WalledServer, api: &MessagesApi) -> Result<()> {
-    let fork = json!({"session_id": site.session, "new_name": "fork"});
-    let fork = site.server.call("agents.fork", fork).await?;
+async fn a_fork_goes_on_in_a_home_of_its_own(
+    setup: &WalledServer,
+    api: &MessagesApi,
+) -> Result<()> {
+    let fork = json!({"session_id": setup.session, "new_name": "fork"});
+    let fork = setup.server.call("agents.fork", fork).await?;
     let prompt = messages_api::prompt(&[messages_api::Step::text("Again.")]);
     let session = fork["id"].as_str().context("a fork has no id")?;
-    site.chat_in(session, &prompt, allowed).await?;
+    setup.chat_in(session, &prompt, allowed).await?;
     let told = api.main_requests().last().context("no request")?.body["messages"].to_string();
     ensure!(told.contains("echo made > made"), "the fork remembers nothing: {told}");
-    let shown = site.server.call("agents.get", json!({"session_id": fork["id"]})).await?;
+    let shown = setup.server.call("agents.get", json!({"session_id": fork["id"]})).await?;
     ensure!(shown["session"]["confine"]["profile"] == "workspace", "{shown:#}");
-    let homes = [site.session.as_str(), fork["id"].as_str().unwrap_or_default()]
-        .map(|session| site.server.data_dir().join("runs").join(session).join("config").is_dir());
+    let homes = [setup.session.as_str(), fork["id"].as_str().unwrap_or_default()]
+        .map(|session| setup.server.data_dir().join("runs").join(session).join("config").is_dir());
     ensure!(homes == [true, true], "{homes:?}");
     Ok(())
 }

@@ -31,12 +31,12 @@ struct Surroundings {
 }
 
 impl Surroundings {
-    fn new(site: &ServerWithClaude) -> Result<Self> {
-        let work = site.sandbox.work();
+    fn new(setup: &ServerWithClaude) -> Result<Self> {
+        let work = setup.sandbox.work();
         let outside = work.parent().context("the working directory has no parent")?.join("outside");
         std::fs::create_dir_all(&outside)?;
         std::fs::write(outside.join("secret"), "a secret\n")?;
-        let home = site.sandbox.home();
+        let home = setup.sandbox.home();
         for (path, text) in [
             (".ssh/id_ed25519", "a secret\n"),
             (".netrc", "a secret\n"),
@@ -76,16 +76,16 @@ impl Surroundings {
     }
 
     /// One script that tries every attack and says which succeeded, each by its number.
-    fn script(&self, site: &ServerWithClaude) -> Result<String> {
-        let server = site.server.url()?;
+    fn script(&self, setup: &ServerWithClaude) -> Result<String> {
+        let server = setup.server.url()?;
         let mut script = format!(
             "export DATA='{}' OUT='{}' HIS='{}' VICTIM={} SERVER={} URL='{server}' TMPFILE='{}' \
              SHMFILE='{}' AGENT=$(cut -d \" \" -f4 /proc/$PPID/stat)\n",
-            site.server.data_dir().display(),
+            setup.server.data_dir().display(),
             self.outside.display(),
-            site.sandbox.home().display(),
+            setup.sandbox.home().display(),
             self.victim.id(),
-            site.server.pid()?,
+            setup.server.pid()?,
             self.in_tmp.display(),
             self.in_shm.display(),
         );
@@ -112,16 +112,16 @@ impl Drop for Surroundings {
 }
 
 async fn attack(cli: PathBuf, way: Way, profile: &'static str) -> Result<()> {
-    let site = ServerWithClaude::with(cli, way, Some(profile), Vec::new(), Vec::new()).await?;
-    let around = Surroundings::new(&site)?;
-    let file = site.sandbox.work().join("attacks.sh");
-    std::fs::write(&file, around.script(&site)?)?;
+    let setup = ServerWithClaude::with(cli, way, Some(profile), Vec::new(), Vec::new()).await?;
+    let around = Surroundings::new(&setup)?;
+    let file = setup.sandbox.work().join("attacks.sh");
+    std::fs::write(&file, around.script(&setup)?)?;
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o700))?;
-    site.chat(&[Step::bash("bash ./attacks.sh"), Step::text("done")]).await?;
-    let asked = site.asked().await?;
-    site.allow(&asked).await?;
-    let events = site.completed().await?;
-    let told = site.api.tool_results().pop().context("no result")?.text;
+    setup.chat(&[Step::bash("bash ./attacks.sh"), Step::text("done")]).await?;
+    let asked = setup.asked().await?;
+    setup.allow(&asked).await?;
+    let events = setup.completed().await?;
+    let told = setup.api.tool_results().pop().context("no result")?.text;
     ensure!(told.contains("tried"), "{told}: {events:#?}");
     let who = Who::this()?;
     let has_succeeded =

@@ -12,18 +12,18 @@ pub(crate) async fn an_approved_cat_cannot_read_the_operators_token(
     cli: PathBuf,
     way: Way,
 ) -> Result<()> {
-    let site = ServerWithClaude::new(cli, way).await?;
-    let token = site.server.data_dir().join("operator.token");
+    let setup = ServerWithClaude::new(cli, way).await?;
+    let token = setup.server.data_dir().join("operator.token");
     let secret = std::fs::read_to_string(&token)?.trim().to_owned();
     let command = format!("cat {} || echo closed", token.display());
-    site.chat(&[Step::bash(&command), Step::text("done")]).await?;
-    let asked = site.asked().await?;
-    site.allow(&asked).await?;
-    let events = site.completed().await?;
-    let told = serde_json::to_string(&site.api.tool_results().pop().context("no result")?.text)?;
+    setup.chat(&[Step::bash(&command), Step::text("done")]).await?;
+    let asked = setup.asked().await?;
+    setup.allow(&asked).await?;
+    let events = setup.completed().await?;
+    let told = serde_json::to_string(&setup.api.tool_results().pop().context("no result")?.text)?;
     ensure!(told.contains("closed") && !told.contains(&secret), "{told}: {events:#?}");
     // The session says what confines it.
-    let shown = site.server.call("claudecode.get", json!({"session_id": site.session})).await?;
+    let shown = setup.server.call("claudecode.get", json!({"session_id": setup.session})).await?;
     let wall = &shown["session"]["confine"];
     ensure!(wall["profile"] == "workspace" && wall["tier"] == way.tier.unwrap_or(""), "{wall:#}");
     ensure!(wall["gaps"].as_array().is_some_and(|gaps| !gaps.is_empty()), "{wall:#}");
@@ -33,49 +33,50 @@ pub(crate) async fn an_approved_cat_cannot_read_the_operators_token(
 }
 
 pub(crate) async fn editing_and_git_work(cli: PathBuf, way: Way) -> Result<()> {
-    let site = ServerWithClaude::new(cli, way).await?;
+    let setup = ServerWithClaude::new(cli, way).await?;
     let git = "git init -q . && git config user.email a@b && git config user.name me; \
                git add -A && git -c user.email=a@b -c user.name=me commit -qm one && git log \
                --oneline";
-    site.chat(&[
-        Step::bash("echo made > made && mktemp && python3 -c 'print(6 * 7)'"),
-        Step::bash(git),
-        Step::text("done"),
-    ])
-    .await?;
+    setup
+        .chat(&[
+            Step::bash("echo made > made && mktemp && python3 -c 'print(6 * 7)'"),
+            Step::bash(git),
+            Step::text("done"),
+        ])
+        .await?;
     for _ in 0..2 {
-        let asked = site.asked().await?;
-        site.allow(&asked).await?;
+        let asked = setup.asked().await?;
+        setup.allow(&asked).await?;
     }
-    let events = site.completed().await?;
-    let results = site.api.tool_results();
-    ensure!(site.text_of("made") == "made\n", "{events:#?}");
+    let events = setup.completed().await?;
+    let results = setup.api.tool_results();
+    ensure!(setup.text_of("made") == "made\n", "{events:#?}");
     ensure!(results[0].text.contains("42") && results[1].text.contains("one"), "{results:#?}");
     Ok(())
 }
 
 pub(crate) async fn the_key_stays_outside(cli: PathBuf, way: Way) -> Result<()> {
-    let site = ServerWithClaude::new(cli, way).await?;
-    let key = site.sandbox.env().into_iter().find(|(name, _)| name == "ANTHROPIC_API_KEY");
+    let setup = ServerWithClaude::new(cli, way).await?;
+    let key = setup.sandbox.env().into_iter().find(|(name, _)| name == "ANTHROPIC_API_KEY");
     let (_, key) = key.context("the sandbox has no key")?;
     let command = "env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; true";
-    site.chat(&[Step::bash(command), Step::text("done")]).await?;
-    let asked = site.asked().await?;
-    site.allow(&asked).await?;
-    site.completed().await?;
-    let told = site.api.tool_results().pop().context("no result")?.text;
+    setup.chat(&[Step::bash(command), Step::text("done")]).await?;
+    let asked = setup.asked().await?;
+    setup.allow(&asked).await?;
+    setup.completed().await?;
+    let told = setup.api.tool_results().pop().context("no result")?.text;
     ensure!(told.contains("PATH=") && !told.contains(&key), "{told}");
     // The model was called with the real one all the same.
-    let sent = site.api.main_requests().pop().context("no request")?;
+    let sent = setup.api.main_requests().pop().context("no request")?;
     ensure!(sent.headers.get("x-api-key") == Some(&key), "{sent:?}");
-    let shown = site.server.call("claudecode.get", json!({"session_id": site.session})).await?;
+    let shown = setup.server.call("claudecode.get", json!({"session_id": setup.session})).await?;
     let place = shown["session"]["confine"]["key"].as_str().unwrap_or_default().to_owned();
     ensure!(place.starts_with("outside the wall"), "{place}");
     Ok(())
 }
 
 pub(crate) async fn a_command_cannot_touch_its_own_agent(cli: PathBuf, way: Way) -> Result<()> {
-    let site = ServerWithClaude::new(cli, way).await?;
+    let setup = ServerWithClaude::new(cli, way).await?;
     let command = r#"
         cat "$CLAUDE_CONFIG_DIR/.claude.json" 2>/dev/null && echo "reads its configuration"
         ls "$CLAUDE_CONFIG_DIR/projects" 2>/dev/null && echo "lists its conversations"
@@ -83,30 +84,30 @@ pub(crate) async fn a_command_cannot_touch_its_own_agent(cli: PathBuf, way: Way)
         cat /proc/$PPID/environ 2>/dev/null | grep -q . && echo "reads its environment"
         [ -n "$ANTHROPIC_API_KEY$ANTHROPIC_BASE_URL$PLEXUS_RUN" ] && echo "has its key"
         echo tried"#;
-    site.chat(&[Step::bash(command), Step::text("done")]).await?;
-    let asked = site.asked().await?;
-    site.allow(&asked).await?;
-    site.completed().await?;
-    let told = site.api.tool_results().pop().context("no result")?.text;
+    setup.chat(&[Step::bash(command), Step::text("done")]).await?;
+    let asked = setup.asked().await?;
+    setup.allow(&asked).await?;
+    setup.completed().await?;
+    let told = setup.api.tool_results().pop().context("no result")?.text;
     ensure!(told.trim() == "tried", "{told}");
     Ok(())
 }
 
 pub(crate) async fn the_mcp_channel_and_a_fork_work(cli: PathBuf, way: Way) -> Result<()> {
-    let site = ServerWithClaude::new(cli, Way { channel: "mcp", ..way }).await?;
-    site.chat(&[Step::bash("echo made > made"), Step::text("done")]).await?;
-    let asked = site.asked().await?;
-    site.allow(&asked).await?;
-    site.completed().await?;
-    ensure!(site.text_of("made") == "made\n");
+    let setup = ServerWithClaude::new(cli, Way { channel: "mcp", ..way }).await?;
+    setup.chat(&[Step::bash("echo made > made"), Step::text("done")]).await?;
+    let asked = setup.asked().await?;
+    setup.allow(&asked).await?;
+    setup.completed().await?;
+    ensure!(setup.text_of("made") == "made\n");
     // The fork goes on with the conversation, which lies in the directory of its source.
-    let fork = json!({"session_id": site.session, "new_name": "fork"});
-    let fork = site.server.call("claudecode.fork", fork).await?;
+    let fork = json!({"session_id": setup.session, "new_name": "fork"});
+    let fork = setup.server.call("claudecode.fork", fork).await?;
     let prompt = testkit::messages_api::prompt(&[Step::text("again")]);
     let params = json!({"session_id": fork["id"], "prompt": prompt});
-    let said = site.server.call("claudecode.chat", params).await?;
+    let said = setup.server.call("claudecode.chat", params).await?;
     ensure!(said["status"] == "complete" || said.to_string().contains("again"), "{said:#}");
-    let last = site.api.main_requests().pop().context("no request")?;
+    let last = setup.api.main_requests().pop().context("no request")?;
     let remembers = serde_json::to_string(last.messages())?.contains("echo made > made");
     ensure!(remembers, "the fork remembers nothing: {last:?}");
     Ok(())
@@ -139,13 +140,13 @@ git add -A && git -c user.email=a@b -c user.name=me commit -qm one && git log --
 "#;
 
 pub(crate) async fn npm_pip_cargo_and_git_work(cli: PathBuf, way: Way) -> Result<()> {
-    let site = ServerWithClaude::new(cli, way).await?;
-    put_projects(&site.sandbox.home(), &site.sandbox.work())?;
-    site.chat(&[Step::bash("bash projects.sh 2>&1"), Step::text("done")]).await?;
-    let asked = site.asked().await?;
-    site.allow(&asked).await?;
-    let events = site.completed().await?;
-    let told = site.api.tool_results().pop().context("no result")?.text;
+    let setup = ServerWithClaude::new(cli, way).await?;
+    put_projects(&setup.sandbox.home(), &setup.sandbox.work())?;
+    setup.chat(&[Step::bash("bash projects.sh 2>&1"), Step::text("done")]).await?;
+    let asked = setup.asked().await?;
+    setup.allow(&asked).await?;
+    let events = setup.completed().await?;
+    let told = setup.api.tool_results().pop().context("no result")?.text;
     check_projects(&told).with_context(|| format!("{events:#?}"))
 }
 
@@ -167,17 +168,17 @@ pub(crate) fn check_projects(told: &str) -> Result<()> {
 
 /// What a command would change is seen before it is allowed, and the real run then changes it.
 pub(crate) async fn a_command_is_seen_before_it_is_allowed(cli: PathBuf, way: Way) -> Result<()> {
-    let site = ServerWithClaude::new(cli, way).await?;
-    let token = site.server.data_dir().join("operator.token");
+    let setup = ServerWithClaude::new(cli, way).await?;
+    let token = setup.server.data_dir().join("operator.token");
     let command = format!(
         "echo made > made; env; cat {} || curl -sS --max-time 2 http://127.0.0.1/ || echo closed",
         token.display()
     );
-    site.chat(&[Step::bash(&command), Step::text("done")]).await?;
-    let asked = site.asked().await?;
+    setup.chat(&[Step::bash(&command), Step::text("done")]).await?;
+    let asked = setup.asked().await?;
     ensure!(asked["preview"] == true, "{asked:#}");
     let preview = json!({"approval_id": asked["id"]});
-    let seen = site.server.call("loopback.preview", preview).await?;
+    let seen = setup.server.call("loopback.preview", preview).await?;
     let made = json!({"path": "made", "change": "added", "diff": "@@ -0,0 +1 @@\n+made\n"});
     ensure!(seen["changes"] == json!([made]) && seen["end"]["how"] == "exited", "{seen:#}");
     ensure!(seen["note"].as_str().is_some_and(|note| note.contains("nothing is bound to")));
@@ -185,9 +186,9 @@ pub(crate) async fn a_command_is_seen_before_it_is_allowed(cli: PathBuf, way: Wa
     let said = format!("{}{}", seen["stdout"], seen["stderr"]);
     ensure!(said.contains("closed") && said.contains("PATH="), "{said}");
     ensure!(!secrets.iter().any(|secret| said.contains(secret.trim())), "{said}");
-    ensure!(site.text_of("made").is_empty(), "the dry run changed the real directory");
-    site.allow(&asked).await?;
-    site.completed().await?;
-    ensure!(site.text_of("made") == "made\n");
+    ensure!(setup.text_of("made").is_empty(), "the dry run changed the real directory");
+    setup.allow(&asked).await?;
+    setup.completed().await?;
+    ensure!(setup.text_of("made") == "made\n");
     Ok(())
 }

@@ -46,24 +46,24 @@ pub(crate) fn asked_by(command: &str) -> String {
 }
 
 pub(crate) async fn a_host_is_asked_about_and_remembered(cli: PathBuf, way: Way) -> Result<()> {
-    let site = ServerWithClaude::new(cli, way).await?;
+    let setup = ServerWithClaude::new(cli, way).await?;
     let port = elsewhere().await?;
     let steps = [fetch(port), fetch(port)].map(|command| Step::bash(&command));
-    site.chat(&[steps[0].clone(), steps[1].clone(), Step::text("done")]).await?;
-    let asked = site.asked().await?;
-    site.allow(&asked).await?;
-    let asked = site.asked().await?;
+    setup.chat(&[steps[0].clone(), steps[1].clone(), Step::text("done")]).await?;
+    let asked = setup.asked().await?;
+    setup.allow(&asked).await?;
+    let asked = setup.asked().await?;
     ensure!(asked["tool_name"] == "Network", "{asked:#}");
     ensure!(asked["input"] == json!({"host": "localhost", "port": port}), "{asked:#}");
     let from = asked["description"].as_str().unwrap_or_default();
     ensure!(from == asked_by(&fetch(port)), "{asked:#}");
-    site.respond(remembered(&asked, port)).await?;
+    setup.respond(remembered(&asked, port)).await?;
     // The second command, and no second question about its host.
-    let asked = site.asked().await?;
+    let asked = setup.asked().await?;
     ensure!(asked["tool_name"] == "Bash", "{asked:#}");
-    site.allow(&asked).await?;
-    let events = site.completed().await?;
-    let results = site.api.tool_results();
+    setup.allow(&asked).await?;
+    let events = setup.completed().await?;
+    let results = setup.api.tool_results();
     let heard = results.iter().filter(|result| result.text.contains("hello!")).count();
     ensure!(heard == 2, "{results:#?}: {events:#?}");
     Ok(())
@@ -73,20 +73,20 @@ pub(crate) async fn a_question_of_the_network_outlives_a_killed_server(
     cli: PathBuf,
     way: Way,
 ) -> Result<()> {
-    let mut site = ServerWithClaude::new(cli, way).await?;
+    let mut setup = ServerWithClaude::new(cli, way).await?;
     let port = elsewhere().await?;
-    site.chat(&[Step::bash(&fetch(port)), Step::text("done")]).await?;
-    let asked = site.asked().await?;
-    site.allow(&asked).await?;
-    let asked = site.asked().await?;
+    setup.chat(&[Step::bash(&fetch(port)), Step::text("done")]).await?;
+    let asked = setup.asked().await?;
+    setup.allow(&asked).await?;
+    let asked = setup.asked().await?;
     ensure!(asked["tool_name"] == "Network", "{asked:#}");
-    site.outage().await?;
-    let again = site.asked().await?;
+    setup.outage().await?;
+    let again = setup.asked().await?;
     ensure!(again["id"] == asked["id"], "it is another question: {again:#}");
     let no = json!({"approval_id": again["id"], "approve": false, "message": "not that one"});
-    site.respond(no).await?;
-    site.completed().await?;
-    let told = site.api.tool_results().pop().context("no result")?.text;
+    setup.respond(no).await?;
+    setup.completed().await?;
+    let told = setup.api.tool_results().pop().context("no result")?.text;
     ensure!(told.contains("not that one") && !told.contains("hello!"), "{told}");
     Ok(())
 }
@@ -94,27 +94,27 @@ pub(crate) async fn a_question_of_the_network_outlives_a_killed_server(
 /// The egress process dies in the middle of a command: the run ends and says why, nothing goes past
 /// it, and the next chat has another.
 pub(crate) async fn a_run_ends_with_its_egress_process(cli: PathBuf, way: Way) -> Result<()> {
-    let site = ServerWithClaude::new(cli, way).await?;
+    let setup = ServerWithClaude::new(cli, way).await?;
     let port = elsewhere().await?;
     let command = format!("echo begun > begun; sleep 3600; {}", fetch(port));
-    site.chat(&[Step::bash(&command), Step::text("done")]).await?;
-    let asked = site.asked().await?;
-    site.allow(&asked).await?;
-    let begun = || (site.text_of("begun") == "begun\n").then_some(());
+    setup.chat(&[Step::bash(&command), Step::text("done")]).await?;
+    let asked = setup.asked().await?;
+    setup.allow(&asked).await?;
+    let begun = || (setup.text_of("begun") == "begun\n").then_some(());
     testkit::wait::eventually("the command", testkit::wait::PATIENCE, begun);
-    let run = site.server.data_dir().join("runs").join(&site.session);
+    let run = setup.server.data_dir().join("runs").join(&setup.session);
     for pid in egress_processes(&run.to_string_lossy())? {
         let pid = rustix::process::Pid::from_raw(pid).context("a number")?;
         rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
     }
-    let (status, events) = site.ended().await?;
+    let (status, events) = setup.ended().await?;
     let told = serde_json::to_string(&events)?;
     ensure!(status == "failed", "{status}: {told}");
     let why = "the egress process of this run ended (signal: 9 (SIGKILL)), and with it the \
                agent's only network, so the agent was stopped; next: send the prompt again";
     ensure!(told.contains(why), "{told}");
-    site.chat(&[Step::text("goes on")]).await?;
-    site.completed().await?;
+    setup.chat(&[Step::text("goes on")]).await?;
+    setup.completed().await?;
     Ok(())
 }
 

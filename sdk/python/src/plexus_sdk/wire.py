@@ -22,7 +22,7 @@ class AgentKind(TypedDict):
 
 
 class AgentKinds(TypedDict):
-    """A result of `kinds`: the agent of a session that names none first."""
+    """A result of `kinds`: the default agent first."""
     type: Literal['kinds']
     agents: list[AgentKind]
     """The agents."""
@@ -101,7 +101,7 @@ class Approval(TypedDict):
     escalated_to: NotRequired[Owner | None]
     """Who is asked now, if it was passed on."""
     expires_at: NotRequired[Seconds | None]
-    """When it is denied by itself."""
+    """When it is denied automatically."""
     handle: NotRequired[Handle | None]
     """Its handle, which `plexus.resolve_handle` takes. Always there from this version on."""
     id: ApprovalId
@@ -158,7 +158,7 @@ class AskedApproval(TypedDict):
     escalated_to: NotRequired[Owner | None]
     """Who is asked now, if it was passed on."""
     expires_at: Seconds | None
-    """When it is denied by itself."""
+    """When it is denied automatically."""
     id: ApprovalId
     """Its id."""
     input: dict[str, Any] | None
@@ -503,7 +503,7 @@ class ChatEventToolResult(TypedDict):
 
 
 class ChatEventToolRequest(TypedDict):
-    """A child session asks for permission; in the running chat of its parent."""
+    """A child session asks for permission. The event is in the running chat of its parent."""
     type: Literal['tool_request']
     approval_id: ApprovalId
     """The approval to answer."""
@@ -601,7 +601,7 @@ class ChatStarted(TypedDict):
     session_id: SessionId
     """The session."""
     status: NotRequired[SessionStatus | None]
-    """How it stands: a chat that its idempotency key found may have ended. Always there from this
+    """Its status: a chat that its idempotency key found may have ended. Always there from this
     version on."""
 
 
@@ -639,7 +639,7 @@ class Configured(TypedDict):
 
 
 class Consumer(TypedDict):
-    """A named reader of a session, and where it stands."""
+    """A named reader of a session, and its position."""
     chat: int
     """The chat it stands in."""
     consumer: str
@@ -720,7 +720,8 @@ class CreateParams(TypedDict):
     loopback_enabled: NotRequired[bool | None]
     """Whether permission requests come to you (true). Without it, what would ask is denied."""
     loopback_timeout_secs: NotRequired[int | None]
-    """How many seconds a permission request waits before it is denied; 0 for ever (300)."""
+    """How many seconds a permission request waits before it is denied; 0 waits for ever. Default:
+    300."""
     may_decide: NotRequired[list[str] | None]
     """Which calls of its own children it may allow, as patterns such as `Bash(git diff:*)`."""
     mcp_servers: NotRequired[dict[str, AgentMcpServer] | None]
@@ -736,7 +737,7 @@ class CreateParams(TypedDict):
     """The session that is to be its parent. Only the operator may say."""
     project_settings: NotRequired[ProjectSettings | None]
     """What is read of the repository: `instructions` (`CLAUDE.md`; without this parameter),
-    `ignore` (nothing), or `trust` (its settings and hooks too; the operator's to say)."""
+    `ignore` (nothing), or `trust` (its settings and hooks too; only the operator may)."""
     supervise: NotRequired[Supervise | None]
     """`default`, or `all`: ask also about what the CLI would run unasked."""
     system_prompt: NotRequired[str | None]
@@ -760,7 +761,7 @@ class CursorSetParams(TypedDict):
     consumer: str
     """The reader's name."""
     cursor: str
-    """Where it stands from now on."""
+    """Its new position."""
     name: NotRequired[str | None]
     """Its exact name."""
     session_id: NotRequired[SessionId | None]
@@ -972,7 +973,7 @@ class FilesRead(TypedDict):
 class FollowParams(TypedDict):
     """Parameters of `follow`."""
     consumer: NotRequired[str | None]
-    """Go on where this named reader stands."""
+    """Continue at the position of this named reader."""
     cursor: NotRequired[str | None]
     """Go on after this position."""
     deltas: NotRequired[bool | None]
@@ -1250,7 +1251,7 @@ class KnownThingMessage(TypedDict):
     session_id: SessionId
     """The session."""
     status: SessionStatus
-    """How the chat stands: what `poll` says of it."""
+    """The status of the chat, as `poll` shows it."""
     total_events: int
     """How many events it has."""
 
@@ -1374,7 +1375,7 @@ class KnownThingChat(TypedDict):
     head_node: NodeId
     """The node of its newest event."""
     read_position: int
-    """Where the default reader stands."""
+    """The position of the default reader."""
     root_node: NodeId
     """The node its events hang from."""
     self_started: NotRequired[bool]
@@ -1385,7 +1386,7 @@ class KnownThingChat(TypedDict):
     started_at: Millis
     """When it started."""
     status: SessionStatus
-    """How it stands: what `poll` says of the same chat."""
+    """Its status, as `poll` shows it."""
     total_events: int
     """How many events it has."""
     tree_id: TreeId
@@ -1682,7 +1683,7 @@ class NotifyFailure(TypedDict):
 
 
 class NotifyReceiver(TypedDict):
-    """One receiver and how it stands since the server started."""
+    """One receiver, and what happened to it since the server started."""
     answers: bool
     """Whether it may decide."""
     deaf: NotRequired[NotifyFailure | None]
@@ -2020,7 +2021,7 @@ class PromptImage(TypedDict):
 
 
 class PromptMessage(TypedDict):
-    """The prompt of a chat, and how the chat stands."""
+    """The prompt of a chat, and the status of the chat."""
     chat: int
     """The chat."""
     content: str
@@ -2032,7 +2033,7 @@ class PromptMessage(TypedDict):
     session_id: SessionId
     """The session."""
     status: SessionStatus
-    """How the chat stands: what `poll` says of it."""
+    """The status of the chat, as `poll` shows it."""
     total_events: int
     """How many events it has."""
 
@@ -2594,7 +2595,7 @@ class ServerNode(TypedDict):
     epoch: int
     """Which of its registrations this is."""
     heartbeat_age_ms: int
-    """How long ago it was heard of, in milliseconds, by the database's clock."""
+    """How long ago it was heard from, in milliseconds, by the database's clock."""
     id: ServerId
     """Its id."""
     lease_left_ms: int
@@ -2788,7 +2789,7 @@ class Stream(TypedDict):
     head_node: NodeId
     """The node of its newest event."""
     read_position: int
-    """Where the default reader stands."""
+    """The position of the default reader."""
     root_node: NodeId
     """The node its events hang from."""
     self_started: NotRequired[bool]
@@ -2799,7 +2800,7 @@ class Stream(TypedDict):
     started_at: Millis
     """When it started."""
     status: SessionStatus
-    """How it stands: what `poll` says of the same chat."""
+    """Its status, as `poll` shows it."""
     total_events: int
     """How many events it has."""
     tree_id: TreeId
@@ -3141,7 +3142,7 @@ ChatStatus: TypeAlias = (
     | Literal['failed']
     | Literal['cancelled']
 )
-"""How a chat stands. It ends once."""
+"""The status of a chat. It ends once."""
 
 
 Confine: TypeAlias = Literal['none'] | Literal['workspace'] | Literal['strict']
@@ -3276,8 +3277,8 @@ NodeId: TypeAlias = str
 
 
 Owner: TypeAlias = Literal['operator'] | OwnerSession
-"""Who is asked. Only they and those above them may decide; `loopback` checks that, not the
-store."""
+"""Who is asked now. It says whom to tell, not who may decide: `authority.rs` of the engine says
+that."""
 
 
 PathChange: TypeAlias = Literal['added'] | Literal['modified'] | Literal['removed']
@@ -3371,7 +3372,7 @@ ServerState: TypeAlias = (
     | Literal['retired']
     | Literal['taken_over']
 )
-"""How a server stands."""
+"""The state of a server."""
 
 
 SessionId: TypeAlias = str

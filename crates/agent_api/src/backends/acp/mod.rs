@@ -9,8 +9,8 @@
 //!
 //! - Text arrives while the model writes it.
 //! - The question whether a tool call may run is rejected, because nobody is there to answer; the
-//!   turn continues. This holds whatever `agent_api.exec.non_interactive` says. The option is
-//!   chosen by its kind, and never one that outlives its question.
+//!   turn continues. This holds whatever `agent_api.exec.non_interactive` says. Of the
+//!   agent's answers we choose by kind one that rejects this call alone, never a standing one.
 //! - A run in which something was rejected has [failed](crate::AgentWrapperOutcome::Failed), even
 //!   if the model reports success: it could not do something that it considered necessary.
 //! - The agent is offered neither files nor terminals; its requests for them are refused.

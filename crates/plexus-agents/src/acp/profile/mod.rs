@@ -269,7 +269,7 @@ pub enum TokensPlace {
 
 /// Why a profile cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("the profile of the agent {name} is not one: {problem}")]
+#[error("the profile of the agent {name} is not valid: {problem}")]
 pub struct ProfileError {
     name: String,
     problem: String,

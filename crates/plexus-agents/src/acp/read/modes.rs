@@ -1,5 +1,5 @@
 //! The mode of a session: what the agent may do without a question. We never change it. A change to
-//! a mode in which the agent asks less is a breach.
+//! a mode that is not in the profile's list is a breach.
 
 use acp_lines::event::answer::ConfigOption;
 use acp_lines::event::update::ConfigOptions;

@@ -26,7 +26,7 @@ use super::memory::{ClaudeMemory, PromptProgress, TurnResult};
 
 /// The notice in a chat whose conversation cannot be resumed.
 const NO_CONVERSATION: &str =
-    "the agent names its conversation by something that is no id; the next chat begins a new one";
+    "the agent gave its conversation a name that is not an id; the next chat begins a new one";
 
 /// Subagents that are remembered; of more, some ask by their id.
 const MAX_SUBAGENTS: usize = 64;

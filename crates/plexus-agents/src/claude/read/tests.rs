@@ -191,7 +191,7 @@ fn a_chat_is_over_at_idle_and_only_when_prompt_messages_and_tasks_are_done() {
 }
 
 #[test]
-fn what_nobody_knows_is_passed_on_whole() {
+fn an_unknown_line_is_passed_on_whole() {
     let mut memory = with_prompt(Uuid::now_v7());
     for (line, kind) in [
         (json!({"type": "from_the_future", "a": [1, {"b": null}]}), "from_the_future"),
@@ -239,7 +239,7 @@ fn a_tool_result_is_text_or_the_blocks_as_they_were() {
 }
 
 #[test]
-fn what_is_no_id_never_becomes_one() {
+fn a_malformed_conversation_id_is_not_taken() {
     let hostile = "--dangerously-skip-permissions";
     for (id, taken) in [
         ("0f0e0d0c-0b0a-4908-8706-050403020100", true),
@@ -284,7 +284,7 @@ fn a_question_in_a_line_that_cannot_be_read_is_found_by_the_id_at_its_head() {
 }
 
 #[test]
-fn what_the_first_stage_remembered_is_read() {
+fn memory_of_the_first_stage_is_read() {
     let prompt = Uuid::now_v7();
     let stored = json!({
         "chat": {

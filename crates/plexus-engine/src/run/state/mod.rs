@@ -147,7 +147,7 @@ impl OpenChat {
         Self { number, prompt, begun, began_at, stop: None, stderr_notices: 0 }
     }
 
-    /// Notes why it is being ended, unless a reason at least as grave stands. Says whether it was
+    /// Notes why it is being ended, unless a reason at least as grave is noted. Says whether it was
     /// noted.
     pub(crate) fn stop(&mut self, reason: StopReason, words: impl Into<String>) -> bool {
         let stands = self.stop.as_ref().is_some_and(|stop| stop.reason >= reason);

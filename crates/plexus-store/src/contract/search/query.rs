@@ -16,11 +16,11 @@ pub const MAX_QUERY_WORDS: usize = 32;
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct SearchQuery {
     pub(crate) terms: Vec<Term>,
-    /// What was not understood, in words for whoever typed it.
+    /// What was not understood, in words for the person who typed it.
     pub notes: Vec<String>,
 }
 
-/// Words that must stand one after the other.
+/// Words that must follow each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Term {
     pub(crate) words: Vec<String>,
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_an_operator_is_a_word_and_is_said() {
+    fn search_operators_are_words_and_a_note_says_so() {
         for (text, expected, note) in [
             ("a AND b", vec!["a", "b"], "AND was left out"),
             ("a OR b", vec!["a", "or", "b"], "OR is looked for as a word"),
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_looked_for_is_refused() {
+    fn a_query_without_words_or_too_long_is_refused() {
         for text in ["-> ***", "\"", &"a ".repeat(MAX_QUERY_WORDS + 1), &"a".repeat(1_001)] {
             assert!(matches!(SearchQuery::read(text), Err(StoreError::Invalid { .. })), "{text}");
         }

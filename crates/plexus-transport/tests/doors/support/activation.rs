@@ -117,10 +117,11 @@ impl Activation for TestActivation {
     }
 
     fn methods(self: Arc<Self>) -> MethodTable {
-        let desk = || Arc::clone(&self.0);
-        let (sleeper, counter, asker, rejoiner, ender) = (desk(), desk(), desk(), desk(), desk());
-        let (reader, watcher, lister) = (desk(), desk(), desk());
-        let (permitter, again, pager) = (desk(), desk(), desk());
+        let state = || Arc::clone(&self.0);
+        let (sleeper, counter, asker, rejoiner, ender) =
+            (state(), state(), state(), state(), state());
+        let (reader, watcher, lister) = (state(), state(), state());
+        let (permitter, again, pager) = (state(), state(), state());
         MethodTable::new("test")
             .unary(
                 "echo",
@@ -144,9 +145,9 @@ impl Activation for TestActivation {
                     method.hints.idempotent_with = &["from"];
                 },
                 move |call: Call, sleep: Sleep| {
-                    let desk = Arc::clone(&sleeper);
+                    let state = Arc::clone(&sleeper);
                     async move {
-                        let _working = desk.work();
+                        let _working = state.work();
                         call.progress.report("asleep");
                         tokio::time::sleep(Duration::from_millis(sleep.ms)).await;
                         Ok(Slept { ms: sleep.ms })
@@ -158,12 +159,12 @@ impl Activation for TestActivation {
                 "Counts for ever, or up to a number.",
                 |method| method.door = Door::Events,
                 move |_call, count: Count| {
-                    let desk = Arc::clone(&counter);
+                    let state = Arc::clone(&counter);
                     async move {
                         let from = count.cursor.as_deref().map_or(Ok(0), |cursor| {
                             cursor.parse::<u64>().map(|n| n + 1).map_err(|_| CallError::invalid("read the cursor"))
                         })?;
-                        let working = desk.work();
+                        let working = state.work();
                         let pad = "x".repeat(count.bytes);
                         let end = count.to.unwrap_or(u64::MAX);
                         let stream = futures::stream::unfold((from, working), move |(n, working)| {
@@ -187,12 +188,12 @@ impl Activation for TestActivation {
                     method.changes_when_given = true;
                 },
                 move |_call, count: Count| {
-                    let desk = Arc::clone(&pager);
+                    let state = Arc::clone(&pager);
                     async move {
-                        let n = desk.page.load(Ordering::SeqCst);
+                        let n = state.page.load(Ordering::SeqCst);
                         let page = Counted { n, session_id: None, pad: "x".repeat(count.bytes) };
                         let on_given: OnGiven = Box::pin(async move {
-                            desk.page.store(n + 1, Ordering::SeqCst);
+                            state.page.store(n + 1, Ordering::SeqCst);
                             Ok(())
                         });
                         Answer::new(&page, Some(on_given)).map(Reply::Value)
@@ -210,27 +211,27 @@ impl Activation for TestActivation {
                     method.hints.waits = true;
                 },
                 move |_call, ask: Ask| {
-                    let desk = Arc::clone(&asker);
+                    let state = Arc::clone(&asker);
                     async move {
                         if ask.input.contains_key("bad") {
                             return Err(CallError::invalid("use that input").with_hint("leave out bad"));
                         }
                         if ask.input.contains_key("stands_still") {
-                            desk.stand_still_until("go");
+                            state.stand_still_until("go");
                         }
-                        desk.ask(&ask.key);
-                        desk.wait_for_answer(&ask.key).await.map(Exact)
+                        state.ask(&ask.key);
+                        state.wait_for_answer(&ask.key).await.map(Exact)
                     }
                 },
             )
             .unary("ask_again", "Joins.", for_our_own_calls, move |_call, key: Key| {
-                let desk = Arc::clone(&rejoiner);
-                async move { desk.wait_for_answer(&key.key).await.map(Exact) }
+                let state = Arc::clone(&rejoiner);
+                async move { state.wait_for_answer(&key.key).await.map(Exact) }
             })
             .unary("ask_end", "Ends.", for_our_own_calls, move |_call, key: Key| {
-                let desk = Arc::clone(&ender);
+                let state = Arc::clone(&ender);
                 async move {
-                    desk.forget(&key.key);
+                    state.forget(&key.key);
                     Ok(Slept { ms: 0 })
                 }
             })
@@ -244,17 +245,17 @@ impl Activation for TestActivation {
                     method.hints.waits = true;
                 },
                 move |_call, permit: Permit| {
-                    let desk = Arc::clone(&permitter);
+                    let state = Arc::clone(&permitter);
                     async move {
-                        desk.permits.lock().unwrap().insert(permit.tool_use_id.clone(), permit.input);
-                        desk.ask(&permit.tool_use_id);
-                        desk.wait_for_answer(&permit.tool_use_id).await.map(Exact)
+                        state.permits.lock().unwrap().insert(permit.tool_use_id.clone(), permit.input);
+                        state.ask(&permit.tool_use_id);
+                        state.wait_for_answer(&permit.tool_use_id).await.map(Exact)
                     }
                 },
             )
             .unary("permit_again", "Joins.", for_our_own_calls, move |_call, permit: PermitAgain| {
-                let desk = Arc::clone(&again);
-                async move { desk.wait_for_answer(&permit.tool_use_id).await.map(Exact) }
+                let state = Arc::clone(&again);
+                async move { state.wait_for_answer(&permit.tool_use_id).await.map(Exact) }
             })
             .unary(
                 "question",
@@ -264,9 +265,9 @@ impl Activation for TestActivation {
                     method.resource = Some(ResourceForm { uri: "test://questions/{key}", changes: "changes" });
                 },
                 move |_call, key: Key| {
-                    let desk = Arc::clone(&reader);
+                    let state = Arc::clone(&reader);
                     async move {
-                        let answer = desk.question(&key.key);
+                        let answer = state.question(&key.key);
                         answer
                             .map(|answer| Exact(json!({"answer": answer})))
                             .ok_or_else(|| CallError::not_found("find it"))
@@ -278,10 +279,10 @@ impl Activation for TestActivation {
                 "Tells that something changed.",
                 |method| method.door = Door::Internal,
                 move |_call, _key: MaybeKey| {
-                    let desk = Arc::clone(&watcher);
+                    let state = Arc::clone(&watcher);
                     async move {
                         let changes = futures::stream::unfold(
-                            (desk.version.subscribe(), desk.work()),
+                            (state.version.subscribe(), state.work()),
                             |(mut version, working)| async move {
                                 version.changed().await.ok()?;
                                 let body = Arc::from(plexus_core::method::raw(&json!({})).unwrap());
@@ -300,8 +301,8 @@ impl Activation for TestActivation {
                     method.resource = Some(ResourceForm { uri: "test://questions", changes: "changes" });
                 },
                 move |_call, _none: Nothing| {
-                    let desk = Arc::clone(&lister);
-                    async move { Ok(Slept { ms: desk.questions() as u64 }) }
+                    let state = Arc::clone(&lister);
+                    async move { Ok(Slept { ms: state.questions() as u64 }) }
                 },
             )
             .unary(

@@ -1,6 +1,6 @@
 //! A small hub with real doors on a real listener, and functions with which tests wait for it.
 //!
-//! - `desk`: the questions and answers that its methods share.
+//! - `hub_state`: the questions and answers that its methods share.
 //! - `activation`: its methods.
 //! - `server`: its doors, and the tokens they accept.
 

@@ -23,20 +23,20 @@ pub(crate) const OTHER_CHILD: &str = "plx_other_child";
 
 struct Tokens {
     callers: HashMap<&'static str, Caller>,
-    desk: Arc<HubState>,
+    state: Arc<HubState>,
 }
 
 #[async_trait]
 impl Authenticator for Tokens {
     async fn authenticate(&self, token: &SecretToken) -> Result<Caller, CallError> {
         let revoked =
-            self.desk.revoked.lock().unwrap().iter().any(|revoked| revoked == token.expose());
+            self.state.revoked.lock().unwrap().iter().any(|revoked| revoked == token.expose());
         let caller = self.callers.get(token.expose()).copied().filter(|_| !revoked);
         caller.ok_or_else(|| CallError::unauthorized("know this token"))
     }
 
     fn revocations(&self) -> tokio::sync::watch::Receiver<u64> {
-        self.desk.revocations.subscribe()
+        self.state.revocations.subscribe()
     }
 }
 
@@ -51,22 +51,22 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) async fn start(desk: &Arc<HubState>) -> Self {
-        Self::with(desk, Limits::default()).await
+    pub(crate) async fn start(state: &Arc<HubState>) -> Self {
+        Self::with(state, Limits::default()).await
     }
 
-    pub(crate) async fn with(desk: &Arc<HubState>, limits: Limits) -> Self {
-        Self::at(desk, limits, "127.0.0.1:0".parse().unwrap()).await
+    pub(crate) async fn with(state: &Arc<HubState>, limits: Limits) -> Self {
+        Self::at(state, limits, "127.0.0.1:0".parse().unwrap()).await
     }
 
-    pub(crate) async fn at(desk: &Arc<HubState>, limits: Limits, address: SocketAddr) -> Self {
-        Self::with_more(desk, limits, address, |_| {}).await
+    pub(crate) async fn at(state: &Arc<HubState>, limits: Limits, address: SocketAddr) -> Self {
+        Self::with_more(state, limits, address, |_| {}).await
     }
 
     /// Starts the server on its own threads, so that it can die like a process. `more` registers
     /// further activations with the hub.
     pub(crate) async fn with_more(
-        desk: &Arc<HubState>,
+        state: &Arc<HubState>,
         limits: Limits,
         address: SocketAddr,
         more: impl FnOnce(&Hub),
@@ -81,7 +81,7 @@ impl Server {
             version: (0, 1, 0),
             description: "a test hub",
         });
-        hub.register(Arc::new(TestActivation(Arc::clone(desk)))).unwrap();
+        hub.register(Arc::new(TestActivation(Arc::clone(state)))).unwrap();
         more(&hub);
         let session = |n| uuid::Uuid::from_u128(n).to_string().parse::<SessionId>().unwrap();
         let callers = HashMap::from([
@@ -90,7 +90,7 @@ impl Server {
             (CHILD, Caller::Child(session(2))),
             (OTHER_CHILD, Caller::Child(session(3))),
         ]);
-        let tokens = Tokens { callers, desk: Arc::clone(desk) };
+        let tokens = Tokens { callers, state: Arc::clone(state) };
         let listener = runtime
             .spawn(async move {
                 // The port of a server that was just killed may not be free at once.

@@ -17,7 +17,7 @@ use crate::acp::refusal::Refusal;
 /// Dialogs that one session may have open in the editor.
 const MAX_DIALOGS: usize = 64;
 
-/// Why the editor's decision does not stand.
+/// Why the editor's decision does not count.
 #[derive(Debug)]
 pub(in crate::acp) enum Undecided {
     /// Somebody else was first, or the question has gone.

@@ -29,7 +29,7 @@ pub(super) use modes::Via;
 use turns::{Ended, Turn};
 
 /// Tells an editor that waits for the end of a prompt that the server is away.
-const AWAY: &str = "the server is away; the agent goes on, waiting for it to come back";
+const AWAY: &str = "the server is away; the agent keeps running, waiting for it to come back";
 
 /// Decided approvals that are remembered: a list of what waits may be older than a decision.
 const MAX_RESOLVED: usize = 256;

@@ -13,10 +13,10 @@ pub struct Which {
     /// The approvals; `plexus pending` lists them. The beginning of an id is enough.
     #[arg(value_name = "ID", add = approvals(), required_unless_present = "all")]
     pub ids: Vec<String>,
-    /// Everything that waits; it is shown first.
+    /// Decide everything that waits; it is shown first.
     #[arg(long, conflicts_with = "ids")]
     pub all: bool,
-    /// Only of this session.
+    /// Only the approvals of this session.
     #[arg(long, value_name = "NAME|ID", add = sessions(), requires = "all")]
     pub session: Option<String>,
 }
@@ -27,11 +27,11 @@ pub struct Approve {
     /// What is allowed.
     #[command(flatten)]
     pub which: Which,
-    /// The answer to a question: a number or label of an option, or own words; once for each thing
-    /// that is asked.
+    /// The answer to a question: the number or label of an option, or your own words; once for each
+    /// part of the question.
     #[arg(long, value_name = "TEXT")]
     pub answer: Vec<String>,
-    /// What runs instead of what was asked: a JSON object.
+    /// The input to run instead of the one that was asked about: a JSON object.
     #[arg(long, value_name = "JSON")]
     pub input: Option<String>,
     /// Remember a rule for calls like it; without a pattern, for exactly this call.
@@ -40,7 +40,7 @@ pub struct Approve {
     /// Remember it for every session.
     #[arg(long, requires = "remember")]
     pub everywhere: bool,
-    /// Something for the record.
+    /// A note for the record.
     #[arg(long)]
     pub message: Option<String>,
     /// Print JSON.
@@ -89,13 +89,13 @@ pub enum RulesCommand {
         tool: String,
         /// Its input, as a JSON object.
         input: String,
-        /// As if this session asked.
+        /// Test it as if this session asked.
         #[arg(long, value_name = "NAME|ID", add = sessions())]
         session: Option<String>,
     },
-    /// Propose rules that your own decisions speak for; none is added by itself.
+    /// Suggest rules from your own decisions; none is added automatically.
     Suggest {
-        /// How many of your newest decisions are looked at [default: 100].
+        /// How many of your newest decisions to use [default: 100].
         #[arg(long, value_name = "NUMBER", value_parser = number::<LastDecisions>)]
         last: Option<LastDecisions>,
     },
@@ -104,11 +104,12 @@ pub enum RulesCommand {
 /// `plexus rules add`.
 #[derive(Args, Debug)]
 pub struct RuleAdd {
-    /// What it says.
+    /// What the rule decides.
     #[arg(value_parser = PossibleValuesParser::new(["allow", "deny", "ask"])
         .try_map(|word| serde_json::from_value::<RuleDecision>(word.into())))]
     pub decision: RuleDecision,
-    /// Which calls, such as Bash(git diff:*), Read(/src/**) or WebFetch(domain:example.org).
+    /// The calls it is about, such as Bash(git diff:*), Read(/src/**) or
+    /// WebFetch(domain:example.org).
     pub pattern: String,
     /// For whom.
     #[command(flatten)]
@@ -116,10 +117,10 @@ pub struct RuleAdd {
     /// Why it is there.
     #[arg(long)]
     pub reason: Option<String>,
-    /// After how many seconds it ends.
+    /// The rule ends after this many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = number::<RuleSecs>)]
     pub expires_in_secs: Option<RuleSecs>,
-    /// How often it may answer.
+    /// The rule ends after this many answers.
     #[arg(long, value_parser = number::<Uses>)]
     pub uses: Option<Uses>,
 }

@@ -23,7 +23,7 @@ pub use outside::{
 pub use serve::Serve;
 pub use work::{Attach, Demo, Logs, Run, RunMode};
 
-/// Supervise Claude Code sessions: you, a program or another agent answers what they ask.
+/// Supervise coding agents: you, a program or another agent answers what they ask.
 #[derive(Parser, Debug)]
 #[command(name = "plexus", version, arg_required_else_help = true, max_term_width = 100)]
 pub struct Arguments {
@@ -69,7 +69,7 @@ pub struct Json {
 pub enum Command {
     /// Run an agent here and answer what it asks.
     ///
-    /// Starts a server when none runs. Exit codes: 0 the chat completed, 1 something did not work,
+    /// Starts a server when none runs. Exit codes: 0 the chat completed, 1 the command failed,
     /// 2 wrong usage, 3 the chat failed, 4 the chat was cancelled by somebody else, 5 it completed
     /// but something was denied or expired, 130 you pressed Ctrl-C.
     Run(Run),
@@ -83,20 +83,20 @@ pub enum Command {
     Changes(crate::cli::changes::Changes),
     /// Find what was asked, said and done, in all sessions.
     ///
-    /// All words must occur. '"Words in quotes"' stand together, and word* is the beginning of a
-    /// word. Without words it lists what there is, newest first.
+    /// All words must occur. '"Words in quotes"' must occur together, and word* matches every word
+    /// that begins like this. Without words it lists everything, newest first.
     Search(crate::cli::search::Search),
-    /// List what waits for an answer, or show all of one.
+    /// List the approvals that wait for an answer, or show one in full.
     Pending {
-        /// Only of this session, or only this approval and all of it.
+        /// Only the approvals of this session, or this approval in full.
         #[arg(value_name = "SESSION|ID", add = everything())]
         session: Option<String>,
         /// How it is printed.
         #[command(flatten)]
         json: Json,
     },
-    /// Run a shell command that waits over a copy, within its wall and without a network, and show
-    /// what it changes. It decides nothing.
+    /// Run a waiting shell command on a copy, within its wall and without a network, and show what
+    /// it changes. It decides nothing.
     Preview {
         /// The approval: its id, or the beginning of it.
         #[arg(value_name = "ID", add = approvals())]
@@ -111,7 +111,7 @@ pub enum Command {
     Deny(Deny),
     /// Answer everything that waits, one after the other, across sessions.
     Review {
-        /// Only of this session.
+        /// Only the approvals of this session.
         #[arg(value_name = "NAME|ID", add = sessions())]
         session: Option<String>,
     },
@@ -124,7 +124,7 @@ pub enum Command {
         #[arg(required = true)]
         text: Vec<String>,
     },
-    /// Make a session that goes on where another one is now.
+    /// Create a session that continues the conversation of another one from where it is now.
     Fork {
         /// The session.
         #[arg(value_name = "NAME|ID", add = sessions())]
@@ -146,7 +146,7 @@ pub enum Command {
         #[arg(value_name = "NAME|ID", add = sessions(), required = true)]
         sessions: Vec<String>,
     },
-    /// Ask a session to stop what it does.
+    /// Ask a session to stop its running chat.
     Cancel {
         /// The session.
         #[arg(value_name = "NAME|ID", add = sessions())]
@@ -176,7 +176,7 @@ pub enum Command {
     },
     /// Run the server in the foreground.
     Serve(Serve),
-    /// Stop the server; its children go on running.
+    /// Stop the server; its children keep running.
     Stop {
         /// End the children first.
         #[arg(long, conflicts_with = "park")]
@@ -198,15 +198,15 @@ pub enum Command {
     McpConfig(McpConfig),
     /// Be an agent for an editor: speak the Agent Client Protocol on stdin and stdout.
     ///
-    /// Each conversation of the editor is a session of the server, and goes on without the editor.
-    /// Starts a server when none runs; one that goes away later is waited for.
+    /// Each conversation of the editor is a session of the server, and outlives the editor.
+    /// Starts a server when none runs, and waits for one that goes away later.
     Acp(Acp),
-    /// Print what to paste into an editor that is to talk to `plexus acp`.
+    /// Print what to paste into an editor so that it uses `plexus acp`.
     AcpConfig {
         /// The editor.
         editor: Editor,
     },
-    /// List parents outside that have a token of their own, or take their tokens back.
+    /// List the parents outside that have a token, or revoke their tokens.
     Parents(Parents),
     /// Give a phone a token that may read and decide: prints a QR code and a link that work once.
     Pair {
@@ -217,22 +217,22 @@ pub enum Command {
         #[command(flatten)]
         json: Json,
     },
-    /// List the phones that may read and decide, or take one back.
+    /// List the phones that may read and decide, or revoke one.
     Devices(Devices),
-    /// List receivers outside that are told what happens, or test one.
+    /// List the receivers of notifications and webhooks, or test one.
     Notify(Notify),
     /// Print the operator's token.
     Token,
-    /// Look for what usually goes wrong, and say the next step.
+    /// Check everything that usually goes wrong, and say the next step.
     Doctor(Json),
     /// Run a program inside a wall: it reads and writes listed files and reaches listed hosts.
     ///
     /// Exit codes: the program's own, or 125 when the wall could not be built; the program has not
     /// run then.
     Confine(crate::cli::confine::Confine),
-    /// Remove what ended long ago.
+    /// Remove old approvals, events and runs.
     Prune {
-        /// How long ago, in days: 30d or 30.
+        /// How old, in days: 30d or 30.
         #[arg(long, value_parser = days, value_name = "DAYS")]
         older_than: u64,
         /// Also remove the texts of prompts, which stay otherwise.
@@ -252,7 +252,7 @@ pub enum Command {
         #[arg(long, value_parser = ["postgres"])]
         to: String,
     },
-    /// A tour with simulated agents that needs nothing and ends by itself.
+    /// Show a tour with simulated agents; it needs nothing and ends by itself.
     Demo(Demo),
     /// Play a Claude Code CLI from a script, without a model.
     #[command(disable_help_flag = true)]

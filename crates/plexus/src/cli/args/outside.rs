@@ -8,14 +8,14 @@ use crate::cli::complete::sessions;
 /// `plexus mcp`.
 #[derive(Args, Debug)]
 pub struct Mcp {
-    /// Who the parent is; the same name again owns the same children [default: the parent of this
+    /// The name of the parent; the same name owns the same children again [default: made from the
     /// directory].
     #[arg(long = "as", value_name = "NAME")]
     pub name: Option<String>,
     /// Act as the operator: see and decide everything.
     #[arg(long, conflicts_with = "name")]
     pub operator: bool,
-    /// Which tools are listed; all can be called.
+    /// Which tools are listed; the others can be called too.
     #[arg(long, value_name = "LIST", default_value = "short")]
     pub tools: Tools,
 }
@@ -32,14 +32,14 @@ pub enum Tools {
 /// `plexus mcp-config`.
 #[derive(Args, Debug)]
 pub struct McpConfig {
-    /// Make an identity of this name and print it with its token, for MCP over HTTP [default: MCP
-    /// over stdio, without a token].
+    /// Create a parent of this name and print its token, for MCP over HTTP [default: MCP over
+    /// stdio, without a token].
     #[arg(long = "as", value_name = "NAME")]
     pub name: Option<String>,
     /// End the earlier tokens of that name.
     #[arg(long, requires = "name")]
     pub replace: bool,
-    /// Which tools are listed; all can be called.
+    /// Which tools are listed; the others can be called too.
     #[arg(long, value_name = "LIST", default_value = "short")]
     pub tools: Tools,
 }
@@ -56,7 +56,8 @@ pub struct Acp {
     /// The model of new sessions, as the agent names it.
     #[arg(long, short)]
     pub model: Option<String>,
-    /// In new sessions, ask also about what the agent would do unasked, such as reading files.
+    /// In new sessions, also ask about what the agent would do without asking, such as reading
+    /// files.
     #[arg(long)]
     pub supervise_all: bool,
 }
@@ -86,7 +87,7 @@ pub struct Devices {
 /// What to do with devices.
 #[derive(Subcommand, Debug)]
 pub enum DevicesCommand {
-    /// End the token of a device, and cut what it has open at once.
+    /// End the token of a device, and close its connections at once.
     Revoke {
         /// Its name.
         name: String,
@@ -128,7 +129,7 @@ pub struct Notify {
 /// What to do with receivers outside.
 #[derive(Subcommand, Debug)]
 pub enum NotifyCommand {
-    /// Send a test message to a receiver, and say whether it was taken.
+    /// Send a test message to a receiver, and say whether it was accepted.
     Test {
         /// Its name.
         name: String,

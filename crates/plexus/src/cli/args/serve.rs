@@ -14,7 +14,7 @@ pub struct Serve {
     /// Where to listen; port 0 takes a free one [default: 127.0.0.1:4445].
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-    /// Listen also where other machines can reach it.
+    /// Allow an address that other machines can reach.
     #[arg(long)]
     allow_non_loopback: bool,
     /// The agent: a path, or `sim` for the built-in simulator [default: claude from PATH, else the
@@ -24,7 +24,7 @@ pub struct Serve {
     /// The CLI of Codex: a path, or `sim` for the built-in simulator [default: codex from PATH].
     #[arg(long, value_name = "PATH")]
     codex_bin: Option<String>,
-    /// How permission requests travel.
+    /// How agents send their permission requests.
     #[arg(long, value_parser = ["auto", "control", "mcp"])]
     channel: Option<String>,
     /// What is logged to stderr, such as `info` or `plexus_activations=debug`.
@@ -33,7 +33,7 @@ pub struct Serve {
     /// Read this file instead of plexus.toml in the data directory or ~/.config/plexus.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Leave the terminal of whoever started it.
+    /// Leave the terminal that it was started from.
     #[arg(long, hide = true)]
     new_session: bool,
     /// Set any key of plexus.toml, such as limits.running_children=8.

@@ -12,13 +12,13 @@ pub struct Logs {
     /// The session.
     #[arg(value_name = "NAME|ID", add = sessions())]
     pub session: String,
-    /// Go on with what happens next.
+    /// Keep printing new events.
     #[arg(long, short)]
     pub follow: bool,
     /// Only this chat.
     #[arg(long)]
     pub chat: Option<u32>,
-    /// Show whole results, thoughts and inputs; in a pipe they are whole anyway.
+    /// Show results, thoughts and inputs in full; a pipe always gets them in full.
     #[arg(long)]
     pub full: bool,
     /// Print events as JSON, one a line.
@@ -40,7 +40,7 @@ pub struct Run {
     /// What to tell the agent; `-` reads it from stdin.
     #[arg(required = true)]
     pub prompt: Vec<String>,
-    /// Go on with this session instead of creating one.
+    /// Continue this session instead of creating one.
     #[arg(long, short, value_name = "NAME|ID", add = sessions(), conflicts_with_all = ["agent", "name", "model", "supervise_all", "no_wall", "trust_project", "timeout", "allow_tools", "add_dirs", "budget_usd"])]
     pub session: Option<String>,
     /// The agent of the new session, such as `codex` [default: claude_code].
@@ -52,22 +52,22 @@ pub struct Run {
     /// The model, as the CLI names it.
     #[arg(long, short)]
     pub model: Option<String>,
-    /// Ask also about what the agent would do unasked, such as reading files.
+    /// Also ask about what the agent would do without asking, such as reading files.
     #[arg(long)]
     pub supervise_all: bool,
-    /// Without a wall: a command that you allow can do what you can do.
+    /// Use no wall: a command that you allow can do everything that you can do.
     #[arg(long)]
     pub no_wall: bool,
-    /// Read the settings and hooks of this project too, which run unasked.
+    /// Also read the settings and hooks of this project; hooks run without asking.
     #[arg(long)]
     pub trust_project: bool,
-    /// After how many seconds a question is denied by itself; 0 never [default: 0].
+    /// Deny a request that nobody answers within this many seconds; 0 never does [default: 0].
     #[arg(long, value_name = "SECONDS")]
     pub timeout: Option<u64>,
-    /// A tool that it may use unasked, such as `Bash(git diff:*)`; may come several times.
+    /// A tool that it may use without asking, such as `Bash(git diff:*)`; may be repeated.
     #[arg(long = "allow-tool", value_name = "PATTERN")]
     pub allow_tools: Vec<String>,
-    /// One more directory that it may work in; may come several times.
+    /// Another directory that it may work in; may be repeated.
     #[arg(long = "add-dir", value_name = "DIR")]
     pub add_dirs: Vec<PathBuf>,
     /// What it and everything below it may cost, in US dollars.
@@ -76,10 +76,10 @@ pub struct Run {
     /// End after this prompt, instead of waiting for your next line.
     #[arg(long)]
     pub once: bool,
-    /// What is allowed unasked for the next hour; rules that deny still do.
+    /// What is allowed without asking for the next hour; rules that deny still apply.
     #[arg(long)]
     pub mode: Option<RunMode>,
-    /// Start it and leave; `plexus attach` comes back to it.
+    /// Start it and return at once; `plexus attach` watches it later.
     #[arg(long, short)]
     pub detach: bool,
     /// The agent for a server that has to be started: a path, or `sim`.
@@ -93,10 +93,10 @@ pub struct Run {
     pub json: bool,
 }
 
-/// What a session may do unasked for a while.
+/// What a session may do without asking for a while.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RunMode {
-    /// Nothing: every request is asked.
+    /// Nothing: somebody is asked about every request.
     Ask,
     /// Edits and writes inside its directories.
     AcceptEdits,

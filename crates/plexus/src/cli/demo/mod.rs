@@ -3,9 +3,9 @@
 //!
 //! A parent, three children and a grandchild. One call is allowed by a rule, one is edited, one
 //! denied, one escalates from the parent to the operator, and in the middle the server is killed
-//! and started again. [`stage`] is where it plays.
+//! and started again. [`server`] is the folder and the server of the tour.
 
-mod stage;
+mod server;
 
 use std::time::Duration;
 
@@ -23,9 +23,9 @@ use super::render::{self, Extent};
 use super::screen::{self, Screen, Tone};
 use super::server::failed;
 use super::{exit, manage, sanitize};
-use stage::Stage;
+use server::DemoServer;
 
-/// How long any one thing of the tour may take, on a loaded machine.
+/// How long one step of the tour may take, on a loaded machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// How often to look whether it has happened.
@@ -38,21 +38,21 @@ const ESCALATE_AFTER_SECS: u64 = 2;
 pub(super) async fn demo(arguments: &Demo) -> Result<u8> {
     // One listener from beginning to end: between two, a Ctrl-C would be swallowed.
     let mut interrupts = signal(SignalKind::interrupt()).context("could not listen for Ctrl-C")?;
-    let mut stage = Stage::open().await?;
+    let mut server = DemoServer::open().await?;
     let screen = Screen::stdout();
     let outcome = tokio::select! {
-        outcome = tour(&mut stage, screen) => outcome,
+        outcome = tour(&mut server, screen) => outcome,
         _ = interrupts.recv() => Err(anyhow::anyhow!("the tour was interrupted")),
     };
     if arguments.stay && outcome.is_ok() {
-        stay(&stage, screen, &mut interrupts).await?;
+        stay(&server, screen, &mut interrupts).await?;
     }
-    stage.close().await?;
+    server.close().await?;
     outcome.map(|()| exit::OK)
 }
 
-async fn stay(stage: &Stage, screen: Screen, interrupts: &mut Signal) -> Result<()> {
-    let link = manage::dashboard_address(&stage.client()).await?;
+async fn stay(server: &DemoServer, screen: Screen, interrupts: &mut Signal) -> Result<()> {
+    let link = manage::dashboard_address(&server.client()).await?;
     head(screen, "The dashboard stays open until Ctrl-C (the link works once, within a minute)")?;
     screen::line(&format!("  {link}"))?;
     interrupts.recv().await;
@@ -68,8 +68,8 @@ struct Cast {
     helper: SessionId,
 }
 
-async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
-    let client = stage.client();
+async fn tour(server: &mut DemoServer, screen: Screen) -> Result<()> {
+    let client = server.client();
     head(screen, "1  A server, a rule, and five sessions: a parent, three children, a grandchild")?;
     say(
         screen,
@@ -78,7 +78,7 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
             client.url().map_err(failed)?
         ),
     )?;
-    let cast = cast(&client, stage).await?;
+    let cast = cast(&client, server).await?;
     let rule = RuleAddParams {
         scope: Some(RuleScope::Subtree(cast.lead)),
         reason: Some("folders are harmless".to_owned()),
@@ -118,10 +118,10 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
     for session in [cast.tests, cast.fix, cast.helper] {
         waiting(&client, session).await?;
     }
-    let alive = stage.agents();
-    stage.kill()?;
-    say(screen, &format!("killed. {alive} agents were running, {} still are", stage.agents()))?;
-    stage.start().await?;
+    let alive = server.agents();
+    server.kill()?;
+    say(screen, &format!("killed. {alive} agents were running, {} still are", server.agents()))?;
+    server.start().await?;
     say(screen, "started again on the same data: every question is still there, once")?;
     for session in [cast.tests, cast.fix, cast.helper] {
         let approval = waiting(&client, session).await?;
@@ -145,7 +145,7 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
     let edited = RespondParams { updated_input: Some(input), ..RespondParams::allow(&approval) };
     client.loopback().respond(&edited).await.map_err(failed)?;
     ended(&client, cast.tests).await?;
-    let written = std::fs::read_to_string(stage.work().join("plan.txt"))
+    let written = std::fs::read_to_string(server.work().join("plan.txt"))
         .context("could not read what the agent wrote")?;
     say(screen, &format!("plan.txt now says: {}", sanitize::one_line(written.trim())))?;
 
@@ -179,14 +179,14 @@ async fn tour(stage: &mut Stage, screen: Screen) -> Result<()> {
     Ok(())
 }
 
-async fn cast(client: &Client, stage: &Stage) -> Result<Cast> {
+async fn cast(client: &Client, server: &DemoServer) -> Result<Cast> {
     let create = |name: &'static str, parent: Option<SessionId>| {
         let session = CreateParams {
             parent,
             can_spawn: Some(true),
             may_decide: Some(vec!["*".to_owned()]),
             escalate_after_secs: Some(ESCALATE_AFTER_SECS),
-            ..CreateParams::new(name, stage.work())
+            ..CreateParams::new(name, server.work())
         };
         async move {
             let created = client.agents().create(&session).await;

@@ -14,7 +14,7 @@ use crate::config::{AcpAgent, Config};
 
 const WHAT: &str = "acp agent";
 
-/// Looks at each of them. A missing agent is no fault.
+/// Looks at each of them. A missing agent is not a fault.
 pub(super) async fn look(config: &Config) -> Vec<Finding> {
     // A faulty configuration is reported as a finding of its own.
     let agents = config.acp_agents().unwrap_or_default();
@@ -44,13 +44,13 @@ async fn look_at(agent: AcpAgent) -> Finding {
     let words = format!("{name}: {label}, {shown}");
     match asks_for {
         AsksFor::Configured => {
-            Finding::odd(WHAT, words, "what its own settings let it do, it does without a question")
+            Finding::odd(WHAT, words, "it does without asking what its own settings allow")
         }
         _ if tested.is_some_and(|tested| tested != label) => Finding::odd(
             WHAT,
             words,
-            "what is promised of it was found with that version; install it, or look for a newer \
-             Plexus",
+            "the promises for it were tested with another version; install that one, or look for a \
+             newer Plexus",
         ),
         _ => Finding::good(WHAT, words),
     }

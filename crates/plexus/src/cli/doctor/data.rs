@@ -115,7 +115,7 @@ pub(super) async fn look_at_store(dir: &Path, server_runs: bool) -> Finding {
             return Finding::bad(
                 WHAT,
                 error.to_string(),
-                "a backup can take its place; the file was left as it is",
+                "put a backup in its place; the file is unchanged",
             );
         }
     };
@@ -126,37 +126,41 @@ pub(super) async fn look_at_store(dir: &Path, server_runs: bool) -> Finding {
             problems.join("; "),
             "put a backup in its place; keep the file, it may still be read",
         ),
-        Err(error) => Finding::bad(WHAT, error.to_string(), "is the disk well?"),
+        Err(error) => Finding::bad(WHAT, error.to_string(), "check the disk"),
     };
     match store.close().await {
         Ok(()) => finding,
-        Err(error) => Finding::bad(WHAT, error.to_string(), "is the disk well?"),
+        Err(error) => Finding::bad(WHAT, error.to_string(), "check the disk"),
     }
 }
 
 /// Looks at how much room is left.
 pub(super) fn look_at_disk(data_dir: &Path) -> Finding {
-    const WHAT: &str = "disk";
-    const ENOUGH_MIB: u64 = 512;
     match rustix::fs::statvfs(existing(data_dir)) {
-        Ok(stat) => {
-            let free = stat.f_bavail.saturating_mul(stat.f_frsize) / (1024 * 1024);
-            if free < ENOUGH_MIB {
-                Finding::bad(
-                    WHAT,
-                    format!("{free} MiB left where the data is"),
-                    "make room: children stand still when the disk is full",
-                )
-            } else {
-                Finding::good(WHAT, format!("{free} MiB left"))
-            }
-        }
-        Err(error) => Finding::odd(WHAT, format!("could not look: {error}"), ""),
+        Ok(stat) => room(stat.f_bavail.saturating_mul(stat.f_frsize) / (1024 * 1024)),
+        Err(error) => Finding::odd(DISK, format!("could not look: {error}"), ""),
     }
 }
 
-/// Looks at the clock, by which deadlines count. A clock that was set back keeps every waiting
-/// approval open for longer than it should.
+const DISK: &str = "disk";
+
+/// Less room than this is reported, so that a person learns of it before the disk is full.
+const ENOUGH_MIB: u64 = 512;
+
+fn room(free_mib: u64) -> Finding {
+    if free_mib < ENOUGH_MIB {
+        Finding::bad(
+            DISK,
+            format!("{free_mib} MiB left where the data is"),
+            "make room: children stop when the disk is full",
+        )
+    } else {
+        Finding::good(DISK, format!("{free_mib} MiB left"))
+    }
+}
+
+/// Looks at the clock, because deadlines depend on it. A clock that was set back keeps every
+/// waiting approval open for longer than it should.
 pub(super) fn look_at_clock(dir: &Path) -> Finding {
     const WHAT: &str = "clock";
     let newest = ["plexus.db", "plexus.db-wal", "server.json", TOKEN_FILE]
@@ -172,10 +176,10 @@ pub(super) fn look_at_clock(dir: &Path) -> Finding {
                 "the data was written {} s in the future: the clock was set back",
                 ahead.as_secs()
             ),
-            "set it (timedatectl set-ntp true); deadlines of what waits count wrong until then",
+            "set it (timedatectl set-ntp true); until then, deadlines are wrong",
         );
     }
-    Finding::good(WHAT, "not behind the data")
+    Finding::good(WHAT, "not earlier than the data")
 }
 
 /// The nearest directory above that exists.
@@ -198,4 +202,32 @@ fn unwritable(what: &'static str, dir: &Path, error: &std::io::Error) -> Finding
         words,
         "make it yours (ls -ld shows whose it is), or name another with --data-dir",
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    #[test]
+    fn a_disk_with_hardly_any_room_is_reported() {
+        for (free_mib, verdict, words) in [
+            (0, Verdict::Bad, "0 MiB left where the data is"),
+            (4, Verdict::Bad, "4 MiB left where the data is"),
+            (ENOUGH_MIB - 1, Verdict::Bad, "511 MiB left where the data is"),
+            (ENOUGH_MIB, Verdict::Good, "512 MiB left"),
+        ] {
+            let found = room(free_mib);
+            assert_eq!((found.verdict, found.words.as_str()), (verdict, words));
+            assert_eq!(found.next.contains("make room"), verdict == Verdict::Bad);
+        }
+    }
+
+    #[test]
+    fn the_disk_of_a_directory_that_is_not_made_yet_is_that_of_its_parent() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(existing(&folder.path().join("not/yet")), folder.path());
+        let found = look_at_disk(&folder.path().join("not/yet"));
+        assert!(found.words.contains(" MiB left"), "{found:?}");
+    }
 }

@@ -20,7 +20,7 @@ pub(super) async fn look(dir: &Path, server_runs: bool) -> Vec<Finding> {
     };
     let seen = state.nodes.iter().filter_map(|node| {
         let words = format!(
-            "{}{} at {}: heard of {:.1} s ago, {} s of its lease left, {} runs",
+            "{}{} at {}: heard from {:.1} s ago, {} s of its lease left, {} runs",
             node.name,
             if node.this { " (this one)" } else { "" },
             node.url,
@@ -63,12 +63,12 @@ pub(super) async fn look_at_database(url: &StoreUrl) -> Finding {
         Err(error) => Finding::bad(
             WHAT,
             format!("{url}: {error}"),
-            "is the database up, and DATABASE_URL or store.url right?",
+            "check that the database runs, and DATABASE_URL or store.url",
         ),
     }
 }
 
-/// Runs that ended while this server was away, and said more than the store knows.
+/// Runs that ended while this server was away, with output that is not in the store.
 pub(super) fn look_at_lost(dir: &Path) -> Option<Finding> {
     let lost = plexus_engine::node::lost_runs(dir);
     let lines: u64 = lost.iter().map(|run| run.lines).sum();
@@ -76,13 +76,12 @@ pub(super) fn look_at_lost(dir: &Path) -> Option<Finding> {
         Finding::odd(
             "lost",
             format!(
-                "{} runs ended without this server; {lines} lines that they had still said are in \
-                 no chat",
+                "{} runs ended while this server was away; {lines} lines of their output are in no \
+                 chat",
                 lost.len()
             ),
             format!(
-                "their journals are in {}; remove them when you have seen \
-                them",
+                "their journals are in {}; remove them when you have read them",
                 dir.join("lost").display()
             ),
         )

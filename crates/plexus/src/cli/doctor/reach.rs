@@ -39,7 +39,7 @@ pub(super) fn look_at_address(config: &Config) -> Option<Finding> {
     Some(match url.scheme() {
         "http" if !here => Finding::odd(
             WHAT,
-            format!("{url} goes without encryption: a phone installs nothing and gets no messages"),
+            format!("{url} is not encrypted: a phone cannot install the page or get messages"),
             "set tls.listen, or put TLS in front of it, and begin public_url with https://",
         ),
         _ => Finding::good(WHAT, url.to_string()),

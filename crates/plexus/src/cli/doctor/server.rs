@@ -7,7 +7,7 @@ use plexus_client::{Client, ClientError, read_announcement};
 use super::Finding;
 use crate::config::Config;
 
-/// Looks for the server; says too whether it answers.
+/// Looks for the server, and says whether it answers.
 pub(super) async fn look(dir: &Path) -> (Finding, bool) {
     const WHAT: &str = "server";
     let Some(announced) = read_announcement(dir) else {
@@ -36,8 +36,8 @@ pub(super) async fn look(dir: &Path) -> (Finding, bool) {
             (Finding::good(WHAT, format!("{} (process {})", announced.url, announced.pid)), true)
         }
         Err(ClientError::Unreachable { .. }) => {
-            let words = format!("the one at {} ended without saying so", announced.url);
-            (Finding::odd(WHAT, words, "start it again: it picks up its children"), false)
+            let words = format!("the one at {} ended without being stopped", announced.url);
+            (Finding::odd(WHAT, words, "start it again: it takes over its children"), false)
         }
         Err(error) => (Finding::bad(WHAT, error.to_string(), error.hint()), false),
     }

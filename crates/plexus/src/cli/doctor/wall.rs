@@ -69,17 +69,17 @@ fn of_sessions(machine: &Machine, config: &ConfineConfig) -> Finding {
         return Finding::odd(
             WHAT,
             "none: a command that is allowed can do what you can do",
-            "take confine.profile out of plexus.toml",
+            "remove confine.profile from plexus.toml",
         );
     }
     match (machine.choose(config.wanted_tier()), check_read(&config.read)) {
         (Ok(tier), Ok(())) => {
-            Finding::good(WHAT, format!("{profile} (tier {tier}), unless a session says another"))
+            Finding::good(WHAT, format!("{profile} (tier {tier}), unless a session names another"))
         }
         (Ok(_), Err(why)) => Finding::bad(
             WHAT,
             format!("{profile}, and every session with a wall is refused: {why}"),
-            "mend confine.read in plexus.toml",
+            "correct confine.read in plexus.toml",
         ),
         (Err(why), _) => {
             let words = format!(

@@ -1,8 +1,8 @@
 //! Reads lines from the terminal key by key, and can stop reading: a question may be answered
 //! elsewhere, and an editor wants the keyboard for itself.
 //!
-//! The terminal neither echoes nor edits meanwhile: whoever reads decides where typed text is
-//! shown, so that it never stands in the middle of what an agent says.
+//! The terminal neither echoes nor edits meanwhile: the reader decides where typed text is shown,
+//! so that it is never in the middle of what an agent says.
 
 use std::collections::VecDeque;
 use std::io::{IsTerminal, PipeWriter};
@@ -16,7 +16,7 @@ use super::line::{Line, Typed};
 /// How many bytes one read takes.
 const READ_BYTES: usize = 4096;
 
-/// How many reads may wait for whoever reads lines; a person types less.
+/// How many reads may wait for the reader of lines; a person types less.
 const MAX_READS: usize = 64;
 
 /// Says whether a person sits at both ends.

@@ -1,5 +1,5 @@
 //! Live pieces of text beside the events that bring the same text whole. The two travel apart, so
-//! either may be ahead of the other; each word is shown once.
+//! either may arrive first; each word is shown once.
 
 use std::collections::BTreeSet;
 
@@ -80,7 +80,7 @@ impl Live {
         Whole::Rest(rest.to_owned())
     }
 
-    /// Notes that a message begins; says whether what was shown so far stands on a line of its own.
+    /// Notes that a message begins; says whether the earlier text gets a line of its own.
     pub(crate) fn message_starts(&mut self) -> bool {
         if self.ahead.is_empty() {
             return false;

@@ -43,7 +43,7 @@ pub(super) use review::review;
 use supervise::{Supervision, Talk, Watched};
 pub(super) use view::{Form, View};
 
-/// How many seconds a mode holds that a person asked for: as long as somebody looks on.
+/// How many seconds a mode lasts that a person asked for: about as long as somebody watches.
 const MODE_SECS: u64 = 3_600;
 
 /// How often a name that is taken is drawn again.
@@ -62,7 +62,7 @@ pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
     let (client, found) = server::find_or_start(&data_dir, &arguments.serve_arguments()).await?;
     if let (Found::Started { log }, Form::Text) = (&found, form) {
         let words = format!(
-            "started a server; it goes on running (log: {}; `plexus stop` ends it)",
+            "started a server; it keeps running (log: {}; `plexus stop` ends it)",
             log.display()
         );
         screen::line(&screen.paint(Tone::Faint, &words))?;
@@ -91,7 +91,7 @@ pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
     }
     if arguments.detach {
         if form == Form::Text {
-            let words = "it goes on: `plexus attach` watches it, `plexus review` answers it";
+            let words = "it keeps running: `plexus attach` watches it, `plexus review` answers it";
             screen::line(&screen.paint(Tone::Faint, words))?;
         }
         return Ok(exit::OK);
@@ -139,15 +139,18 @@ pub(crate) fn refuse_our_own_data(here: &Path, data_dir: &Path) -> Result<()> {
     let (data, here) = (real_path(data_dir), real_path(here));
     if data.starts_with(&here) {
         bail!(
-            "could not run in {}: Plexus keeps its own data below it, in {}, and an agent reads everything below its directory unasked\n  \
-             go to the directory of your project first, or keep the data elsewhere: plexus --data-dir DIR run …",
+            "could not run in {}: Plexus keeps its own data below it, in {}, and an agent reads \
+             everything below its directory without asking\n  \
+             go to the directory of your project first, or keep the data elsewhere: plexus \
+             --data-dir DIR run …",
             here.display(),
             data.display()
         );
     }
     if here.starts_with(&data) {
         bail!(
-            "could not run in {}: that is where Plexus keeps its own data\n  go to the directory of your project first",
+            "could not run in {}: that is where Plexus keeps its own data\n  \
+             go to the directory of your project first",
             here.display()
         );
     }

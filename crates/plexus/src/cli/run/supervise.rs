@@ -29,7 +29,7 @@ use crate::cli::{exit, sanitize};
 /// How many events wait while something is typed. The server keeps the others.
 const MAX_HELD: usize = 10_000;
 
-/// How often the sign of life is drawn.
+/// How often the activity indicator is drawn.
 const DRAW_EVERY: Duration = Duration::from_millis(250);
 
 /// After how many of those the server is asked whether a question still waits.
@@ -68,14 +68,14 @@ pub(in crate::cli) struct Supervision {
     pub(super) question: Option<Question>,
     /// The keyboard, unless nobody sits there or another program has it.
     pub(super) keys: Option<Reading>,
-    /// Whether the cursor stands on a line that the person types to the agent.
+    /// Whether the cursor is on a line that the person types to the agent.
     pub(super) typing: bool,
     /// What was typed too late for a chat: the next prompt.
     pub(super) next: Option<String>,
     /// What happened while something was typed, in order.
     held: VecDeque<FollowItem>,
     pub(super) interrupts: u32,
-    /// A wish to cancel that is on its way to the server.
+    /// A cancel request that is on its way to the server.
     pub(super) cancelling: Option<JoinHandle<Result<ChatCancelled, ClientError>>>,
     pub(super) started_ms: i64,
     usage: Option<Usage>,
@@ -84,7 +84,7 @@ pub(in crate::cli) struct Supervision {
     refused: Refused,
     /// Whether the person was told what the prompt is for.
     pub(super) knows_prompt: bool,
-    /// How often it was time to draw the sign of life.
+    /// How often it was time to draw the activity indicator.
     pub(super) ticks: usize,
 }
 
@@ -259,7 +259,7 @@ impl Supervision {
             },
             FollowItem::Lost => {
                 let words =
-                    "  (the server is away; the agent goes on, waiting for it to come back)";
+                    "  (the server is away; the agent keeps running, waiting for it to come back)";
                 self.view.remark(words)?;
                 self.prompt_again()?;
             }
@@ -271,7 +271,7 @@ impl Supervision {
                 return self.happened(*event).await;
             }
             FollowItem::Event(event) if event.at.chat > self.chat && self.talk == Talk::On => {
-                self.view.remark("  (it goes on with another prompt)")?;
+                self.view.remark("  (it continues with another prompt)")?;
                 self.begin(event.at.chat);
                 return self.happened(*event).await;
             }
@@ -357,7 +357,7 @@ impl Supervision {
         let status = match session.status {
             _ if session.chat != Some(self.chat) => SessionStatus::Complete,
             Said::Known(status) if !status.is_busy() => status,
-            // A status that this version does not know is no end.
+            // A status that this version does not know is not an end.
             Said::Known(_) | Said::Unknown(_) => return Ok(Flow::On),
         };
         self.spent_usd = session.spent.cost_usd;
@@ -405,7 +405,7 @@ async fn next_typed(keys: &mut Option<Reading>) -> std::io::Result<Typed> {
     }
 }
 
-/// Waits for the answer to a wish to cancel; for ever when there is none.
+/// Waits for the answer to a cancel request; for ever when there is none.
 async fn told(
     cancelling: &mut Option<JoinHandle<Result<ChatCancelled, ClientError>>>,
 ) -> Result<(), ClientError> {

@@ -10,16 +10,16 @@ use super::supervise::{Asks, Flow, Stage, Supervision, Talk};
 use crate::cli::screen::{dollars, duration, now_ms};
 use crate::cli::{exit, hints, sanitize};
 
-/// What stands before the next prompt.
+/// What is shown before the next prompt.
 const NEXT: &str = "> ";
 
-/// What stands before a line for the running chat.
+/// What is shown before a line for the running chat.
 const STEER: &str = "» ";
 
 /// The line that leaves, for keyboards without Ctrl-Z.
 const DETACH: &str = "/detach";
 
-/// The pictures of the sign of life.
+/// The frames of the activity indicator.
 const SIGNS: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧', '⠇', '⠏'];
 
 impl Supervision {
@@ -162,7 +162,7 @@ impl Supervision {
         let name = self.name();
         self.view.line("")?;
         self.view.remark(&format!(
-            "left; it goes on: `plexus attach {name}`, `plexus pending`, `plexus review`"
+            "left; it keeps running: `plexus attach {name}`, `plexus pending`, `plexus review`"
         ))?;
         Ok(Flow::End(exit::OK))
     }
@@ -211,7 +211,7 @@ impl Supervision {
         Ok(Flow::On)
     }
 
-    /// Draws the sign of life, where nothing else is written.
+    /// Draws the activity indicator, where nothing else is written.
     pub(super) fn draw(&mut self) -> Result<()> {
         let is_free = self.question.is_none() && !self.typing && self.stage == Stage::Working;
         if !is_free || self.asks != Asks::Here || !self.screen.moves() {

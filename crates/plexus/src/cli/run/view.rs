@@ -45,15 +45,15 @@ pub(in crate::cli) struct View {
     manner: Manner,
     /// How much of calls and results is printed.
     extent: Extent,
-    /// What stands before each line of a log.
+    /// The margin of a log.
     margin: Option<Margin>,
     /// Whether the cursor is at the start of a line.
     at_start: bool,
-    /// Columns of the status line that stands there now.
+    /// Columns of the status line that is shown now.
     status: usize,
 }
 
-/// What a decision made of the input.
+/// How a decision changed the input.
 #[derive(Clone, Copy)]
 enum Edit<'a> {
     None,

@@ -20,7 +20,7 @@ use crate::cli::sanitize;
 /// How much of the program's stderr is read, for the log.
 const MAX_COMPLAINT_BYTES: u64 = 1_024;
 
-/// How long its last words may take to arrive after it has ended.
+/// How long its last output may take to arrive after it has ended.
 const LAST_WORDS_WITHIN: Duration = Duration::from_millis(200);
 
 /// The variables that a program gets.
@@ -121,7 +121,7 @@ pub(super) async fn run(mut program: Program, input: &[u8], within: Duration) ->
     };
     let outcome = tokio::time::timeout(within, running).await;
     if outcome.is_ok() {
-        // Its number may be another process's by now.
+        // The pid may belong to another process by now.
         group.0 = None;
     }
     match outcome {
@@ -153,7 +153,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
-            // An empty group is no error of ours.
+            // An empty group is not an error.
             let _gone = kill_process_group(group, Signal::KILL);
         }
     }

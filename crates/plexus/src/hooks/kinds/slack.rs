@@ -185,7 +185,7 @@ impl Slack {
         }
     }
 
-    /// Puts what stands in the place of the buttons of a message.
+    /// Replaces the buttons of a message with the decision.
     async fn take_buttons_away(
         &self,
         payload: &Value,
@@ -230,7 +230,7 @@ impl Slack {
         if answer.status.is_success() && said["ok"] == true {
             return Ok(said);
         }
-        let why = said["error"].as_str().unwrap_or("no word why");
+        let why = said["error"].as_str().unwrap_or("without a reason");
         Err(Failure::Refused(format!("Slack answered {} to {method}: {why}", answer.status)))
     }
 }
@@ -249,7 +249,7 @@ enum Failure {
     Refused(String),
     #[error(transparent)]
     Unreachable(#[from] NoAnswer),
-    #[error("no socket in time")]
+    #[error("the socket did not open in time")]
     Slow,
 }
 

@@ -16,13 +16,13 @@ use super::super::listen::{Heard, Listening, Pause};
 use super::super::message::Message;
 use super::{Attempt, BUTTONS};
 
-/// How long Telegram holds a poll that has nothing to tell, in seconds.
+/// How long Telegram holds a poll that has no updates, in seconds.
 const POLL_SECS: u64 = 25;
 
 /// How much longer than that we wait for its answer.
 const POLL_GRACE: Duration = Duration::from_secs(10);
 
-/// A poll that ends sooner than this with nothing to tell is followed by a rest as long.
+/// A poll that ends sooner than this without updates is followed by a pause of this length.
 const SHORT_POLL: Duration = Duration::from_secs(1);
 
 /// Presses in one answer.
@@ -107,14 +107,14 @@ impl Telegram {
             listening.hears();
             pause = Pause::default();
             if updates.as_array().is_none_or(Vec::is_empty) && began.elapsed() < SHORT_POLL {
-                // A server that does not hold a poll would be asked without end.
+                // A server that answers a poll at once would be polled in a busy loop.
                 tokio::select! {
                     () = tokio::time::sleep(SHORT_POLL) => continue,
                     () = stop.cancelled() => return,
                 }
             }
             for update in updates.as_array().into_iter().flatten() {
-                // A press that a restart fetches again is answered with what stands.
+                // A restart may fetch the same press again; it is answered with the decision.
                 offset = update["update_id"].as_i64().map(|id| id + 1).or(offset);
                 if update["callback_query"].is_object() {
                     self.pressed(&update["callback_query"], &listening).await;
@@ -139,7 +139,7 @@ impl Telegram {
                     Err(error) => Heard::no(&error),
                 }
             }
-            (true, _) => Heard::Nothing("This button is none of ours.".to_owned()),
+            (true, _) => Heard::Nothing("This server did not make this button.".to_owned()),
         };
         let told = json!({
             "callback_query_id": query["id"],
@@ -185,7 +185,7 @@ impl Telegram {
         if answer.status.is_success() && said["ok"] == true {
             return Ok(said["result"].take());
         }
-        let why = said["description"].as_str().unwrap_or("no word why").to_owned();
+        let why = said["description"].as_str().unwrap_or("without a reason").to_owned();
         Err(Failure::Refused(format!("Telegram answered {}: {why}", answer.status)))
     }
 }

@@ -34,7 +34,7 @@ async fn a_button_decides_once_and_a_second_press_is_told_what_stands() {
     let message = ntfy.wait_for(1).await.remove(0);
     assert_eq!(message["title"], "asks asks: Write", "{message:#}");
     let text = message["message"].as_str().unwrap();
-    for part in ["content: hello", "risk ", "denied by itself in "] {
+    for part in ["content: hello", "risk ", "denied automatically in "] {
         assert!(text.contains(part), "{part} is missing in {text}");
     }
 
@@ -97,7 +97,7 @@ async fn a_message_holds_no_more_of_the_input_than_configured() {
     {
         assert_eq!(message.contains("hidden-word"), command, "{message}");
         assert_eq!(message.contains("private remark"), remark, "{message}");
-        assert!(message.contains("denied by itself in "), "{message}");
+        assert!(message.contains("denied automatically in "), "{message}");
         assert_eq!(message.contains("plx_hook_"), *message == full, "{message}");
     }
 
@@ -165,7 +165,7 @@ async fn a_wrong_token_or_address_is_said_and_the_request_waits_as_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_comes_in_a_burst_goes_as_one_message() {
+async fn a_burst_of_events_is_one_message() {
     let ntfy = Ntfy::start(TOKEN);
     let config = to(&ntfy, "phone", "detail = \"summary\"\ntimeout_secs = 60")
         .replace("burst_secs = 0", "burst_secs = 1");
@@ -219,7 +219,7 @@ async fn only_what_is_grave_enough_and_not_in_quiet_hours_is_told() {
     let harmless = ntfy.messages().into_iter().filter(|it| it["title"] == "harmless asks: Write");
     let topics: Vec<Value> = harmless.map(|it| it["topic"].clone()).collect();
     assert!(topics.len() <= 1 && !topics.contains(&json!("grave")), "{topics:?}");
-    // Whoever was not told waits for the end of the quiet hours.
+    // A receiver that was not told waits for the end of its quiet hours.
     eventually_async("one message that waits for the end", PATIENCE, || async {
         let waiting = stage.metric("plexus_webhook_pending", "night").await
             + stage.metric("plexus_webhook_pending", "day").await;

@@ -46,7 +46,7 @@ async fn a_press_decides_once_whatever_the_clock_says() {
     assert_eq!(decision(&stage, &session).await["status"], "allowed");
     let lines = stage.audit("approval.answered").await;
     assert_eq!((lines.len(), &lines[0]["body"]["via"]), (1, &json!("slack")), "{lines:#?}");
-    // What stands takes the place of the buttons.
+    // The decision takes the place of the buttons.
     eventually_async("the message without buttons", PATIENCE, || {
         let blocks = slack.messages()[0]["blocks"].clone();
         let has_buttons = blocks.as_array().unwrap().iter().any(|it| it["type"] == "actions");

@@ -42,7 +42,7 @@ async fn a_browser_decrypts_what_waits_also_when_a_clock_is_an_hour_off() {
         );
         assert_eq!(pushed.message["url"], format!("{URL}/#/queue/{id}"));
         let body = pushed.message["body"].as_str().unwrap();
-        assert!(body.contains("note.txt") && body.contains("denied by itself in"), "{body}");
+        assert!(body.contains("note.txt") && body.contains("denied automatically in"), "{body}");
         assert!(!body.contains("hello"), "a summary has no content: {body}");
         assert_eq!(pushed.claims["sub"], "mailto:me@example.org");
         assert!(pushed.ttl <= 300, "a request that has expired needs nobody: {}", pushed.ttl);
@@ -115,10 +115,10 @@ async fn bad_subscriptions_are_refused() {
         params
     };
     for (params, expected) in [
-        (with("endpoint", json!("https://internal.example.org/x")), "no push service"),
-        (with("endpoint", json!("http://127.0.0.1:1/x")), "no push service"),
+        (with("endpoint", json!("https://internal.example.org/x")), "not a known push service"),
+        (with("endpoint", json!("http://127.0.0.1:1/x")), "not a known push service"),
         (with("endpoint", json!("http://fcm.googleapis.com/x")), "https://"),
-        (with("endpoint", json!("nowhere")), "no address"),
+        (with("endpoint", json!("nowhere")), "not an address"),
         (
             with("endpoint", json!(format!("https://fcm.googleapis.com/{}", "x".repeat(3_000)))),
             "2048",
@@ -139,7 +139,7 @@ async fn bad_subscriptions_are_refused() {
     assert_eq!(counted().await, 1, "the same address is one subscription");
     stage.call("notify.push_unsubscribe", json!({"endpoint": good["endpoint"]})).await;
     assert_eq!(counted().await, 0);
-    // A session is no operator.
+    // A session is not the operator.
     let parent = stage.call("identity.parent", json!({"name": "parent"})).await;
     let token = parent["token"].as_str().unwrap();
     let refused = stage.server.call_as(token, "notify.push_subscribe", good).await.unwrap();

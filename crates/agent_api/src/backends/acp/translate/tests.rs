@@ -128,7 +128,7 @@ fn no_recording_holds_anything_unknown_and_none_leaks_a_command() {
 }
 
 #[test]
-fn what_is_not_known_is_told_as_unknown() {
+fn an_unknown_line_is_an_unknown_event() {
     let new = update(r#"{"sessionUpdate":"dance","secret":"x"}"#);
     let method = r#"{"method":"session/dance","params":{"secret":"x"}}"#.to_owned();
     let (events, _) = translate([new, method].into_iter());

@@ -62,7 +62,7 @@ fn a_session_of_another_directory_in_the_same_folder_is_not_taken() {
 }
 
 #[test]
-fn what_is_no_transcript_is_passed_over() {
+fn a_file_that_is_not_a_transcript_is_skipped() {
     let projects = Projects::new();
     projects.transcript("-srv-a", "agent-0123", "/srv/a", 1);
     fs::create_dir_all(projects.config_dir.path().join("projects/-srv-a/memory")).unwrap();

@@ -100,7 +100,7 @@ fn a_broken_answer_is_not_said_twice() {
 }
 
 #[test]
-fn what_is_not_known_is_told_as_unknown() {
+fn an_unknown_line_is_an_unknown_event() {
     let new = r#"{"method":"turn/dance","params":{"secret":"x"}}"#.to_owned();
     let item =
         r#"{"method":"item/started","params":{"item":{"type":"dance","id":"1"}}}"#.to_owned();

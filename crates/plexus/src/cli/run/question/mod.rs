@@ -32,7 +32,7 @@ pub(super) struct Question {
     step: Step,
 }
 
-/// Where the dialogue stands.
+/// The step of the dialogue.
 #[derive(Debug, PartialEq)]
 enum Step {
     Choose,
@@ -60,7 +60,7 @@ pub(super) enum Move {
     Edit(Editing),
     /// Let the person page through this, and ask on.
     View(Vec<String>),
-    /// Try the command over a copy, show what it changes, and ask on.
+    /// Try the command on a copy, show what it changes, and ask again.
     Preview,
 }
 
@@ -92,7 +92,7 @@ impl Question {
         };
         let mut lines = vec![format!("{} {wants}", screen.paint(Tone::Warn, "?"))];
         if let Some(at) = self.approval.expires_at {
-            let left = format!("denied by itself in {}", duration(at.0 * 1_000 - now_ms()));
+            let left = format!("denied automatically in {}", duration(at.0 * 1_000 - now_ms()));
             lines.push(format!("  {}", screen.paint(Tone::Faint, &left)));
         }
         let is_of_subagent = |said: &&str| said.starts_with("subagent ");

@@ -38,7 +38,7 @@ impl Question {
             Step::Reason if wide => "  why not? (the agent reads it) > ".into(),
             Step::Reason => "  why not? > ".into(),
             Step::Remember if wide => {
-                "  number or pattern, `all` behind it for every session; empty goes back > ".into()
+                "  number or pattern, then `all` for every session; empty goes back > ".into()
             }
             Step::Remember => "  which? > ".into(),
             Step::Confirm { .. } if wide => {
@@ -80,7 +80,7 @@ pub(super) fn help() -> Vec<String> {
         "  e  edit what would run in $EDITOR, see the difference, then allow it",
         "  E  the same with the whole input, as JSON",
         "  a  allow it and remember a rule for calls like it",
-        "  p  try a shell command over a copy, and see what it changes; it decides nothing",
+        "  p  try a shell command on a copy, and see what it changes; it decides nothing",
         "  s  show the call again",
         "  v  view all of it, in $PAGER when it is long",
         "  d  leave it waiting and go",

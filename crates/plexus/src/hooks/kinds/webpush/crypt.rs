@@ -17,8 +17,8 @@ const MAX_PLAIN_BYTES: usize = 4_096 - 86 - 17;
 /// The byte that ends the text of the last record.
 const LAST_RECORD: u8 = 2;
 
-/// Encrypts for the browser of a subscription; nothing when its key is none, or the text is too
-/// long.
+/// Encrypts for the browser of a subscription; `None` when its key is not valid, or the text is
+/// too long.
 pub(super) fn encrypt(to: &Subscription, plain: &[u8]) -> Option<Vec<u8>> {
     let random = SystemRandom::new();
     let mut salt = [0; 16];
@@ -32,7 +32,7 @@ pub(super) fn encrypt(to: &Subscription, plain: &[u8]) -> Option<Vec<u8>> {
     .ok()?
 }
 
-/// Says whether a browser's public key is one.
+/// Says whether a browser's public key is valid.
 pub(super) fn is_key(p256dh: &[u8]) -> bool {
     let random = SystemRandom::new();
     let Ok(own) = EphemeralPrivateKey::generate(&ECDH_P256, &random) else { return false };

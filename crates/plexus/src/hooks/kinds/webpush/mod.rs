@@ -65,7 +65,7 @@ impl Webpush {
         ca_file: Option<&Path>,
     ) -> Result<Self, String> {
         for known in KNOWN_SERVICES {
-            services.push(known.parse().map_err(|_| format!("{known} is no host"))?);
+            services.push(known.parse().map_err(|_| format!("{known} is not a host"))?);
         }
         let tls = plexus_tls::trust(ca_file, "ca_file").map_err(|error| error.to_string())?;
         Ok(Self { contact, services, tls: Arc::new(tls), taken: Arc::default() })
@@ -74,12 +74,12 @@ impl Webpush {
     /// Says whether a browser may subscribe with this address, and why not. Without this, whoever
     /// may subscribe could have us post to any host.
     pub(crate) fn check(&self, endpoint: &str) -> Result<(), String> {
-        let url: Url = endpoint.parse().map_err(|_| "it is no address".to_owned())?;
+        let url: Url = endpoint.parse().map_err(|_| "it is not an address".to_owned())?;
         let host = url.host_str().unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();
         if !self.services.iter().any(|known| known.matches(host, port)) {
             return Err(format!(
-                "{host} is no push service that we know; add it to services of the notify entry"
+                "{host} is not a known push service; add it to `services` of the notify entry"
             ));
         }
         let is_here = match url.host() {
@@ -157,7 +157,7 @@ impl Webpush {
             return Sent::Refused(format!("the subscription of {}: {why}", to.name));
         }
         let Ok(url) = to.endpoint.parse::<Url>() else {
-            return Sent::Refused(format!("the address of {} is none", to.name));
+            return Sent::Refused(format!("the address of {} is not valid", to.name));
         };
         let approval = match message.items.as_slice() {
             [only] => only.approval,

@@ -1,6 +1,7 @@
 //! The browsers that have subscribed, and the key that we prove ourselves with, in one file of the
-//! data directory that only its owner can read (0600). A subscription's address is a secret: who
-//! has it can send to the browser, and with the keys beside it also what the browser believes.
+//! data directory that only its owner can read (0600). A subscription's address is a secret:
+//! anyone who has it can send to the browser, and with the keys beside it the browser accepts the
+//! message.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -71,7 +72,7 @@ impl Subscription {
         let bytes = |text: &str| URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok();
         let p256dh = bytes(p256dh)
             .filter(|it| crypt::is_key(it))
-            .ok_or(("p256dh", "it is no P-256 point in base64url"))?;
+            .ok_or(("p256dh", "it is not a P-256 point in base64url"))?;
         let auth = bytes(auth)
             .filter(|it| it.len() == AUTH_BYTES)
             .ok_or(("auth", "it is not 16 bytes in base64url"))?;
@@ -84,11 +85,11 @@ impl Subscription {
 pub(crate) enum PushError {
     #[error("use {}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
-    #[error("use {}: it holds no key of ours; remove it, and subscribe again", .0.display())]
+    #[error("use {}: it holds no key of this server; remove it, and subscribe again", .0.display())]
     Damaged(PathBuf),
     #[error("make a key for push messages")]
     NoKey,
-    #[error("take another subscription: {MAX_SUBSCRIPTIONS} are there; end one first")]
+    #[error("take another subscription: there are already {MAX_SUBSCRIPTIONS}; end one first")]
     Full,
 }
 
@@ -232,7 +233,7 @@ mod base64url {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
         let text = String::deserialize(from)?;
-        URL_SAFE_NO_PAD.decode(text).map_err(|_| de::Error::custom("it is no base64url"))
+        URL_SAFE_NO_PAD.decode(text).map_err(|_| de::Error::custom("it is not base64url"))
     }
 }
 

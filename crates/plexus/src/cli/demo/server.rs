@@ -1,4 +1,4 @@
-//! Where the tour plays: a temporary folder with a real server in it, which can be killed and
+//! Where the tour runs: a temporary folder with a real server in it, which can be killed and
 //! started again. Nothing of it stays.
 
 use std::fs::OpenOptions;
@@ -18,13 +18,13 @@ use crate::cli::server::{LOOK_EVERY, START_DEADLINE, failed};
 /// How long the server may take to leave before it is killed.
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
-/// The stage.
-pub(super) struct Stage {
+/// The server of the tour, and the folder that holds everything of it.
+pub(super) struct DemoServer {
     folder: PathBuf,
     server: Option<Child>,
 }
 
-impl Stage {
+impl DemoServer {
     /// Makes the folder and starts the server.
     pub(super) async fn open() -> Result<Self> {
         let folder = std::env::temp_dir().join(format!("plexus-demo-{}", EventId::generate()));
@@ -35,9 +35,9 @@ impl Stage {
                 .create(&path)
                 .with_context(|| format!("could not create {}", path.display()))?;
         }
-        let mut stage = Self { folder, server: None };
-        stage.start().await?;
-        Ok(stage)
+        let mut demo = Self { folder, server: None };
+        demo.start().await?;
+        Ok(demo)
     }
 
     /// Where the agents work.
@@ -68,12 +68,12 @@ impl Stage {
             .arg("--data-dir")
             .arg(self.data())
             .args(["--listen", "127.0.0.1:0", "--claude-bin", SIMULATOR])
-            // What the agents keep of their conversations goes with the stage too.
+            // What the agents keep of their conversations is removed with the folder too.
             .env("CLAUDE_CONFIG_DIR", self.folder.join("claude"))
             .stdin(Stdio::null())
             .stdout(log_file.try_clone().context("could not open the log twice")?)
             .stderr(log_file)
-            // Ctrl-C is for the tour, which then stops the server politely.
+            // Ctrl-C goes to the tour, which then stops the server in an orderly way.
             .process_group(0)
             .spawn()
             .context("could not start plexus serve")?;
@@ -128,7 +128,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for DemoServer {
     /// The fallback for a tour that failed before it could close: no server is left behind.
     fn drop(&mut self) {
         if self.server.is_some() && self.kill().is_err() {

@@ -9,12 +9,12 @@ use testkit::messages_api::{PLAN_FILE, Step};
 use crate::pty::Terminal;
 use crate::server_with_claude::{CONTROL, ServerWithClaude};
 
-/// Plays a person who watches the session of a site, and returns the exit code and what was shown.
+/// Plays a person who watches a session, and returns the exit code and what was shown.
 async fn at_the_desk(
-    site: &ServerWithClaude,
+    setup: &ServerWithClaude,
     play: impl FnOnce(&mut Terminal) + Send + 'static,
 ) -> Result<(u32, String)> {
-    let (data, work) = (site.server.data_dir().to_owned(), site.sandbox.work().to_owned());
+    let (data, work) = (setup.server.data_dir().to_owned(), setup.sandbox.work().to_owned());
     let person = tokio::task::spawn_blocking(move || {
         let data = data.to_str().unwrap_or_default();
         let env = [("PLEXUS_DATA_DIR", data), ("NO_COLOR", "1")];
@@ -26,15 +26,15 @@ async fn at_the_desk(
 }
 
 pub(crate) async fn a_question_with_two_options_is_answered(cli: PathBuf) -> Result<()> {
-    let site = ServerWithClaude::new(cli, CONTROL).await?;
+    let setup = ServerWithClaude::new(cli, CONTROL).await?;
     let options = json!([
         {"label": "SQLite", "description": "one file"},
         {"label": "PostgreSQL", "description": "a server"},
     ]);
     let question = json!({"question": "Which database?", "header": "DB", "options": options, "multiSelect": false});
     let asks = Step::tool("AskUserQuestion", json!({"questions": [question]}));
-    site.chat(&[asks, Step::text("done")]).await?;
-    let (code, shown) = at_the_desk(&site, |terminal| {
+    setup.chat(&[asks, Step::text("done")]).await?;
+    let (code, shown) = at_the_desk(&setup, |terminal| {
         terminal.wait_for("child asks");
         terminal.wait_for("Which database?");
         terminal.wait_for("1  SQLite");
@@ -46,14 +46,14 @@ pub(crate) async fn a_question_with_two_options_is_answered(cli: PathBuf) -> Res
     })
     .await?;
     ensure!(code == 0, "{shown}");
-    let read = site.api.tool_results();
+    let read = setup.api.tool_results();
     let chosen = "\"Which database?\"=\"PostgreSQL\"";
     ensure!(read.iter().any(|it| it.text.contains(chosen)), "{read:?}");
     Ok(())
 }
 
 pub(crate) async fn a_plan_is_sent_back_once_and_then_approved(cli: PathBuf) -> Result<()> {
-    let site = ServerWithClaude::new(cli, CONTROL).await?;
+    let setup = ServerWithClaude::new(cli, CONTROL).await?;
     let plan = |text: &str| Step::tool("Write", json!({"file_path": PLAN_FILE, "content": text}));
     let steps = [
         Step::tool("EnterPlanMode", json!({})),
@@ -65,8 +65,8 @@ pub(crate) async fn a_plan_is_sent_back_once_and_then_approved(cli: PathBuf) -> 
         Step::bash("touch made"),
         Step::text("done"),
     ];
-    site.chat(&steps).await?;
-    let (code, shown) = at_the_desk(&site, |terminal| {
+    setup.chat(&steps).await?;
+    let (code, shown) = at_the_desk(&setup, |terminal| {
         terminal.wait_for("child has a plan");
         terminal.wait_for("1. do it");
         terminal.answer("carry it out?", "n\n");
@@ -81,8 +81,8 @@ pub(crate) async fn a_plan_is_sent_back_once_and_then_approved(cli: PathBuf) -> 
     })
     .await?;
     ensure!(code == 5, "{shown}");
-    let read = site.api.tool_results();
+    let read = setup.api.tool_results();
     ensure!(read.iter().any(|it| it.text == "and test it"), "{read:?}");
-    ensure!(site.sandbox.work().join("made").exists(), "{shown}");
+    ensure!(setup.sandbox.work().join("made").exists(), "{shown}");
     Ok(())
 }

@@ -1,33 +1,26 @@
 //! Tool calls as a person reads them: the diff of a change, the command of a shell, the address of
 //! a fetch. Everything is made safe to show.
+//!
+//! In reading order: this file shows calls and results; [`changes`] shows the changes of files;
+//! [`deciders`] says who decided.
 
-use std::path::Path;
-use std::time::Duration;
+mod changes;
+mod deciders;
 
-use plexus_client::wire::{
-    Approval, DecidedBy, FileChange, FileEdit, Refused, RiskLevel, ToolTarget,
-};
+use plexus_client::wire::{Approval, RiskLevel, ToolTarget};
 use serde_json::Value;
-use similar::{ChangeTag, TextDiff};
 
 use super::screen::{Screen, Tone, cut};
 use super::{asked, sanitize};
+use changes::changed;
+pub(crate) use changes::{diff, unified};
+pub(crate) use deciders::{decider, decider_whole, refused};
 
 /// Lines of a diff or a text that are shown before the rest is counted.
 const MAX_LINES: usize = 60;
 
-/// How long two texts may be compared: an agent chooses both, and the worst pair would take hours.
-/// What is left then is shown as replaced.
-const DIFF_PATIENCE: Duration = Duration::from_secs(1);
-
 /// Lines of a tool's result that are shown.
 const MAX_RESULT_LINES: usize = 8;
-
-/// Bytes of a file that is compared with what would replace it.
-const MAX_FILE_BYTES: u64 = 1024 * 1024;
-
-/// Lines around a change that are shown with it.
-const CONTEXT: usize = 2;
 
 /// How much of a call is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +47,7 @@ pub(crate) fn summary(tool: &str, input: &Value, screen: Screen) -> String {
     format!("{} {}", screen.paint(Tone::Tool, &name), cut(&rest, room))
 }
 
-/// Shows a call that was made: in one line, or with everything that its line does not say.
+/// Shows a call that was made: in one line, or with all of its input.
 pub(crate) fn used(tool: &str, input: &Value, extent: Extent, screen: Screen) -> Vec<String> {
     let subject = subject(tool).filter(|field| input[*field].is_string());
     match (extent, subject) {
@@ -189,37 +182,6 @@ fn acts_on(
     lines
 }
 
-/// Shows the change of one file.
-fn changed(change: &FileChange, input: &Value, extent: Extent, screen: Screen) -> Vec<String> {
-    let path = &change.path;
-    let text = |at: &str| input.pointer(at).and_then(Value::as_str).unwrap_or_default();
-    let (note, shown) = match &change.edit {
-        FileEdit::Whole { after } => {
-            let (old, note) = current(path);
-            (note, diff(&old, text(after), extent, screen))
-        }
-        FileEdit::Replace { before, after, .. } => {
-            ("", diff(text(before), text(after), extent, screen))
-        }
-        FileEdit::Part { after, .. } => ("(a part of it)", diff("", text(after), extent, screen)),
-        FileEdit::Diff { diff } => ("", unified(text(diff), extent, screen)),
-        FileEdit::Delete {} => ("(deleted)", Vec::new()),
-        FileEdit::Unknown {} => ("", Vec::new()),
-    };
-    std::iter::once(header(path, note, screen)).chain(shown).collect()
-}
-
-/// Shows a unified diff as it was written.
-pub(crate) fn unified(diff: &str, extent: Extent, screen: Screen) -> Vec<String> {
-    let tone = |line: &str| match line.as_bytes().first() {
-        Some(b'-') => Tone::Bad,
-        Some(b'+') => Tone::Good,
-        _ => Tone::Faint,
-    };
-    let lines = diff.lines().map(|line| screen.paint(tone(line), &sanitize::one_line(line)));
-    shorten(lines.collect(), extent.lines(), screen)
-}
-
 /// The fields of an input that are shown already: those that hold one of these texts, and those
 /// that these pointers lead into. A pointer that finds no text shows nothing.
 fn shown_fields<'a>(input: &'a Value, texts: &[&str], pointers: &[&str]) -> Vec<&'a str> {
@@ -248,32 +210,6 @@ pub(crate) fn main_field(tool: &str) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// Shows what changes between two texts, as a unified diff.
-pub(crate) fn diff(old: &str, new: &str, extent: Extent, screen: Screen) -> Vec<String> {
-    if old == new {
-        return vec![screen.paint(Tone::Faint, "(no change)")];
-    }
-    let changes = TextDiff::configure().timeout(DIFF_PATIENCE).diff_lines(old, new);
-    let mut lines = Vec::new();
-    for (index, group) in changes.grouped_ops(CONTEXT).iter().enumerate() {
-        if index > 0 {
-            lines.push(screen.paint(Tone::Faint, "⋯"));
-        }
-        for operation in group {
-            for change in changes.iter_changes(operation) {
-                let (sign, tone) = match change.tag() {
-                    ChangeTag::Delete => ("- ", Tone::Bad),
-                    ChangeTag::Insert => ("+ ", Tone::Good),
-                    ChangeTag::Equal => ("  ", Tone::Faint),
-                };
-                let text = change.value().trim_end_matches('\n');
-                lines.push(screen.paint(tone, &format!("{sign}{}", sanitize::one_line(text))));
-            }
-        }
-    }
-    shorten(lines, extent.lines(), screen)
-}
-
 /// Shows what a tool gave.
 pub(crate) fn result(output: &Value, extent: Extent, screen: Screen) -> Vec<String> {
     let text = match output {
@@ -295,40 +231,6 @@ pub(crate) fn result(output: &Value, extent: Extent, screen: Screen) -> Vec<Stri
     }
 }
 
-/// Says how much of a chat was not allowed, to stand after its status.
-pub(crate) fn refused(refused: Refused) -> String {
-    [(refused.denied, "denied"), (refused.expired, "expired")]
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, word)| format!(" · {count} {word}"))
-        .collect()
-}
-
-/// Says who decided, with the id of a session, a rule or a device.
-pub(crate) fn decider_whole(by: DecidedBy) -> String {
-    match by {
-        DecidedBy::Session(id) => format!("session {id}"),
-        DecidedBy::Rule(id) => format!("rule {id}"),
-        DecidedBy::Device(id) => format!("device {id}"),
-        DecidedBy::Operator | DecidedBy::Deadline | DecidedBy::AgentEnded | DecidedBy::Webhook => {
-            decider(by).to_owned()
-        }
-    }
-}
-
-/// Says who decided, in a word.
-pub(crate) fn decider(by: DecidedBy) -> &'static str {
-    match by {
-        DecidedBy::Operator => "operator",
-        DecidedBy::Session(_) => "session",
-        DecidedBy::Rule(_) => "rule",
-        DecidedBy::Deadline => "deadline",
-        DecidedBy::AgentEnded => "agent ended",
-        DecidedBy::Webhook => "webhook",
-        DecidedBy::Device(_) => "device",
-    }
-}
-
 fn block_text(block: &Value) -> String {
     match block["text"].as_str() {
         Some(text) => text.to_owned(),
@@ -339,23 +241,6 @@ fn block_text(block: &Value) -> String {
 fn header(path: &str, note: &str, screen: Screen) -> String {
     let path = screen.paint(Tone::Strong, &sanitize::one_line(path));
     if note.is_empty() { path } else { format!("{path} {}", screen.paint(Tone::Faint, note)) }
-}
-
-/// Returns what a file holds now, with words on how the new text relates to it.
-fn current(path: &str) -> (String, &'static str) {
-    let path = Path::new(path);
-    if !path.is_absolute() {
-        return (String::new(), "(the whole file)");
-    }
-    match path.metadata() {
-        Err(_) => (String::new(), "(new file)"),
-        Ok(found) if !found.is_file() => (String::new(), "(not a plain file)"),
-        Ok(found) if found.len() > MAX_FILE_BYTES => (String::new(), "(replaces a large file)"),
-        Ok(_) => match std::fs::read_to_string(path) {
-            Ok(text) => (text, "(replaces the file)"),
-            Err(_) => (String::new(), "(replaces a file that is not text)"),
-        },
-    }
 }
 
 /// Shows the fields that nothing else has shown yet.
@@ -531,15 +416,5 @@ mod tests {
         assert_eq!(given(Extent::Whole).len(), 100);
         let whole = lines(&target, &input, Extent::Whole);
         assert_eq!(whole.len(), 101, "the path and every line");
-    }
-
-    #[test]
-    fn two_texts_made_to_be_slow_to_compare_are_shown_all_the_same() {
-        // Nothing in common, in an order that finds no end: without a limit this takes hours.
-        let text = |step: u64| {
-            (0..100_000_u64).map(|n| format!("{}\n", n * step % 65_537)).collect::<String>()
-        };
-        let lines = diff(&text(7_919), &text(104_729), Extent::Whole, Screen::plain(80));
-        assert!(lines.len() > 60_000, "{}", lines.len());
     }
 }

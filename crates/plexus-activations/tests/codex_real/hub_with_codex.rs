@@ -18,13 +18,13 @@ use testkit::responses_api::ResponsesApi;
 use crate::common::SimulatedHub;
 
 /// A hub with the real CLI.
-pub(crate) struct Stage {
-    pub(crate) world: SimulatedHub,
+pub(crate) struct HubWithCodex {
+    pub(crate) hub: SimulatedHub,
     pub(crate) sandbox: Sandbox,
     pub(crate) api: ResponsesApi,
 }
 
-impl Stage {
+impl HubWithCodex {
     pub(crate) async fn new(cli: PathBuf, change: impl FnOnce(&mut Settings)) -> Result<Self> {
         let api = ResponsesApi::start().await?;
         let sandbox = Sandbox::new(&api)?;
@@ -38,17 +38,17 @@ impl Stage {
         let drivers = Drivers::default()
             .with(FIRST_AGENT, Arc::new(ClaudeCode))
             .with("codex", Arc::new(codex));
-        let world = SimulatedHub::with_drivers(drivers, |settings| {
+        let hub = SimulatedHub::with_drivers(drivers, |settings| {
             settings.install("codex", ProgramLine { program: cli, leading: vec![] });
             settings.grace = Duration::from_secs(5);
             change(settings);
         })
         .await;
-        Ok(Self { world, sandbox, api })
+        Ok(Self { hub, sandbox, api })
     }
 
     /// Creates a session that asks about everything, whose child has the sandbox's environment and
-    /// a mark by which the world finds what it left.
+    /// a mark by which the hub finds the processes that it left.
     pub(crate) async fn session(&self, name: &str) -> String {
         self.session_with(name, json!({})).await
     }
@@ -64,14 +64,14 @@ impl Stage {
         for (key, value) in more.as_object().cloned().unwrap_or_default() {
             params[key] = value;
         }
-        self.world.create(name, params).await
+        self.hub.create(name, params).await
     }
 
-    /// The environment of every child of this stage.
+    /// The environment of every child of this hub.
     pub(crate) fn env(&self) -> Map<String, Value> {
         let mut env: Map<String, Value> =
             self.sandbox.env().into_iter().map(|(name, value)| (name, json!(value))).collect();
-        env.insert("PLEXUS_TEST_WORLD".into(), json!(self.world.data()));
+        env.insert("PLEXUS_TEST_WORLD".into(), json!(self.hub.data()));
         // The simulator keeps the conversations of Claude Code there.
         env.insert("CLAUDE_CONFIG_DIR".into(), json!(self.sandbox.outside()));
         env
@@ -79,10 +79,10 @@ impl Stage {
 
     /// The same hub after a restart.
     pub(crate) async fn restart(self) -> Self {
-        let Self { world, sandbox, api } = self;
-        let (world, picked_up) = world.restart().await;
+        let Self { hub, sandbox, api } = self;
+        let (hub, picked_up) = hub.restart().await;
         assert_eq!(picked_up, 1, "the child was not picked up");
-        Self { world, sandbox, api }
+        Self { hub, sandbox, api }
     }
 
     /// What is in a file of the working directory, if it is there.

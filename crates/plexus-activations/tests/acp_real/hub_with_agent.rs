@@ -24,8 +24,8 @@ pub(crate) struct Props {
 }
 
 /// A hub with a real agent.
-pub(crate) struct Stage {
-    pub(crate) world: SimulatedHub,
+pub(crate) struct HubWithAgent {
+    pub(crate) hub: SimulatedHub,
     pub(crate) props: Props,
     /// The home directory of the agent lies here.
     _home: TempDir,
@@ -84,7 +84,7 @@ impl Props {
     }
 }
 
-impl Stage {
+impl HubWithAgent {
     pub(crate) async fn new(agent: Agent, cli: PathBuf) -> Result<Self> {
         let props = Props::new(agent).await?;
         let home = TempDir::with_prefix("acp-home-")?;
@@ -94,23 +94,23 @@ impl Stage {
         let user = user.map(|(_, home)| home.into()).unwrap_or_default();
         let driver = Acp::new(profile, Homes { own: home.path().join("home"), user });
         let drivers = Drivers::default().with(name(agent), Arc::new(driver));
-        let world = SimulatedHub::with_drivers(drivers, |settings| {
+        let hub = SimulatedHub::with_drivers(drivers, |settings| {
             settings.install(name(agent), ProgramLine { program: cli, leading: Vec::new() });
             settings.grace = std::time::Duration::from_secs(5);
         })
         .await;
-        Ok(Self { world, props, _home: home })
+        Ok(Self { hub, props, _home: home })
     }
 
-    /// The parameters of a session, with a mark by which the world finds what its child left.
+    /// The parameters of a session, with a mark by which the hub finds what its child left.
     pub(crate) fn params(&self, more: Value) -> Value {
         let mut params = self.props.params(more);
-        params["env"]["PLEXUS_TEST_WORLD"] = json!(self.world.data());
+        params["env"]["PLEXUS_TEST_WORLD"] = json!(self.hub.data());
         params
     }
 
     pub(crate) async fn session(&self, session: &str) -> String {
-        self.world.create(session, self.params(json!({}))).await
+        self.hub.create(session, self.params(json!({}))).await
     }
 
     /// As [`Props::shell`].
@@ -132,7 +132,7 @@ impl Stage {
 
     /// Ends every child, and waits until nothing lives that any of them has started.
     pub(crate) async fn nothing_lives(&self) {
-        self.world.end_children().await;
+        self.hub.end_children().await;
         self.props.nothing_lives().await;
     }
 
