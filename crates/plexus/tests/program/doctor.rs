@@ -166,7 +166,7 @@ fn a_disk_with_hardly_any_room() {
 }
 
 #[test]
-fn a_token_that_others_can_read_and_a_clock_that_was_set_back() {
+fn a_token_that_others_can_read() {
     let place = Installation::new();
     place.start_server();
     place.works(&["stop"]);
@@ -176,9 +176,24 @@ fn a_token_that_others_can_read_and_a_clock_that_was_set_back() {
     let token = place.data().join("operator.token");
     std::fs::set_permissions(&token, std::fs::Permissions::from_mode(0o644)).unwrap();
     bad(&ask(&mut doctor(&place), "token"), "others can read", "the next start makes a new one");
-    let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
-    std::fs::File::options().append(true).open(&token).unwrap().set_modified(tomorrow).unwrap();
+}
+
+#[test]
+fn a_clock_that_was_set_back_by_an_hour_is_said_and_an_approval_waits_as_before() {
+    let place = Installation::new();
+    place.works(&["run", "--detach", "hello"]);
+    let before = place.pending();
+    place.works(&["stop"]);
+    // What was written an hour from now was written before the clock was set back.
+    let written = SystemTime::now() + Duration::from_secs(3_600);
+    let token = place.data().join("operator.token");
+    std::fs::File::options().append(true).open(&token).unwrap().set_modified(written).unwrap();
     bad(&ask(&mut doctor(&place), "clock"), "in the future", "timedatectl");
+    place.start_server();
+    bad(&ask(&mut doctor(&place), "clock"), "in the future", "timedatectl");
+    let log = std::fs::read_to_string(place.data().join("server.log")).unwrap();
+    assert!(log.contains("the clock was set back"), "{log}");
+    assert_eq!(place.pending()["id"], before["id"]);
 }
 
 #[test]
