@@ -86,4 +86,5 @@ gzip -9nc CHANGELOG.md >"$root/usr/share/doc/plexus/changelog.gz"
 } >"$root/DEBIAN/control"
 dpkg-deb --root-owner-group "${deb_compression[@]}" --build "$root" "$out/plexus_${version}_$deb_arch.deb" >/dev/null
 
+echo "the binary in them: $(stat -c %s "$binary") bytes, $([ -n "$glibc" ] && echo "needs glibc 2.$glibc" || echo static)"
 ls -1s --block-size=KiB "$out" | tail -n +2

@@ -21,6 +21,14 @@ fi
 cargo build --locked --profile dist -p plexus --bin plexus --target "$target"
 built=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/$target/dist/plexus
 version=$("$built" --version | cut -d' ' -f2)
+# What it needs of the machine, as the linker wrote it down: a static one may not name any library.
+libraries=$(readelf -d "$built" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | xargs)
+if [ "$target" = "$static" ] && [ -n "$libraries" ]; then
+  echo "$built should be static and needs $libraries" >&2
+  exit 1
+fi
+needs="static"
+[ -z "$libraries" ] || needs="needs $libraries"
 name=plexus-$version-$target
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -29,4 +37,5 @@ cp "$built" README.md CHANGELOG.md LICENSE-MIT LICENSE-APACHE packaging/plexus.s
 mkdir -p dist
 tar -C "$folder" -czf "dist/$name.tar.gz" --owner=0 --group=0 --sort=name "$name"
 (cd dist && sha256sum "$name.tar.gz" >"$name.tar.gz.sha256")
+echo "the binary: $(stat -c %s "$built") bytes, $needs; packed: $(stat -c %s "dist/$name.tar.gz") bytes"
 echo "dist/$name.tar.gz"

@@ -35,6 +35,18 @@ ln -s "$plexus" "$folder/bin/plexus"
 offered=$(PATH=$folder/bin:$PATH bash -c 'source "$1"; COMP_WORDS=(plexus de); COMP_CWORD=1; COMP_TYPE=9; _clap_complete_plexus plexus de 2>/dev/null
   printf "%s\n" "${COMPREPLY[@]}" | sort | xargs' bash "$folder/plexus.bash")
 [ "$offered" = "demo deny devices" ] || { echo "bash offers \"$offered\" after \"plexus de\"" >&2; exit 1; }
+if command -v fish >/dev/null; then
+  offered=$(PATH=$folder/bin:$PATH fish --no-config -c 'source $argv[1]; complete -C "plexus de"' "$folder/plexus.fish" | cut -f1 | sort | xargs)
+  [ "$offered" = "demo deny devices" ] || { echo "fish offers \"$offered\" after \"plexus de\"" >&2; exit 1; }
+fi
+# zsh reads the file of a package at the first Tab, as a function, and must complete with that Tab already. Its own functions around it are left out.
+if command -v zsh >/dev/null; then
+  mkdir "$folder/site-functions"
+  cp "$folder/plexus.zsh" "$folder/site-functions/_plexus"
+  offered=$(PATH=$folder/bin:$PATH zsh -f -c 'fpath=($1 $fpath); autoload -Uz _plexus; compdef() { : }; _describe() { print -rl -- ${(P)@[-1]} }
+    words=(plexus de) CURRENT=2; _plexus' zsh "$folder/site-functions" | cut -d: -f1 | sort | xargs)
+  [ "$offered" = "demo deny devices" ] || { echo "zsh offers \"$offered\" after \"plexus de\"" >&2; exit 1; }
+fi
 
 "$plexus" man "$folder/man" >/dev/null
 for command in $("$plexus" --help | sed -n '/^Commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p' | grep -v '^help$'); do

@@ -5,6 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/built.sh
 plexus=$(built_plexus)
+# The model of the tests with the real Claude Code CLI.
+built_example messages_api >/dev/null
 unset PLEXUS_BIN
 cd web
 # Not `npm ci`: it insists that the lock file names the packages of every platform, which a registry that holds only ours cannot fill in.

@@ -20,16 +20,17 @@ export const realOnly = PLEXUS_BIN ? {} : { skip: "needs a real server: PLEXUS_B
 /** For tests that take the server away. */
 export const ownServerOnly = PLEXUS_URL && !PLEXUS_BIN ? { skip: "needs a server of its own" } : {};
 
-export async function startTarget(options = {}) {
+/** `real` is about a real server (see `serveReal`); the rest is about the stand-in. */
+export async function startTarget({ real, ...options } = {}) {
   const browser = await launch();
   const folder = await mkdtemp(join(tmpdir(), "plexus-web-"));
   const own = PLEXUS_BIN || PLEXUS_URL ? null : { world: new World(), token: `mock_${randomUUID()}` };
-  const start = async (port) => {
+  const startServer = async (port) => {
     if (own) return serve(own.world, { token: own.token, port, ...options });
-    if (PLEXUS_BIN) return serveReal(PLEXUS_BIN, `${folder}-data`, port);
+    if (PLEXUS_BIN) return serveReal(PLEXUS_BIN, `${folder}-data`, port, [], real);
     return { url: PLEXUS_URL.replace(/\/$/, ""), token: PLEXUS_TOKEN, close: () => {} };
   };
-  let server = await start();
+  let server = await startServer();
   const { url } = server;
   const token = own?.token ?? server.token;
 
@@ -42,6 +43,15 @@ export async function startTarget(options = {}) {
 
   const created = [];
 
+  /** Creates a session and starts its first chat. Names get a tail, so that a real server can be used again. */
+  const start = async (name, prompt, more = {}) => {
+    const unique = `${name}-${randomUUID().slice(0, 6)}`;
+    const { id } = await call("agents.create", { name: unique, working_dir: folder, ...more });
+    created.push(id);
+    await call("agents.chat_async", { session_id: id, prompt });
+    return { id, name: unique };
+  };
+
   return {
     url,
     token,
@@ -51,14 +61,10 @@ export async function startTarget(options = {}) {
     call,
     page: (route, more = {}) => openPage(browser, { url, token, route, ...more }),
 
-    /** Creates a session and starts a scripted chat in it. Names get a tail, so that a real server can be used again. */
-    async run(name, steps, more = {}) {
-      const unique = `${name}-${randomUUID().slice(0, 6)}`;
-      const { id } = await call("agents.create", { name: unique, working_dir: folder, ...more });
-      created.push(id);
-      await call("agents.chat_async", { session_id: id, prompt: `sim:\n${steps.join("\n")}` });
-      return { id, name: unique };
-    },
+    start,
+
+    /** The same with a chat that the simulator plays. */
+    run: (name, steps, more) => start(name, `sim:\n${steps.join("\n")}`, more),
 
     /** Waits until a session asks for something. */
     pending: (id, count = 1) =>
@@ -75,7 +81,7 @@ export async function startTarget(options = {}) {
     async takeAway() {
       await server.close();
       return async () => {
-        server = await start(server.port);
+        server = await startServer(server.port);
       };
     },
 

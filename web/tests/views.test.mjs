@@ -118,6 +118,33 @@ test("a session is created with a budget, and its use is drawn", async () => {
   await close();
 });
 
+test("a session gets the wall that was chosen for it, and the server's where none was", async () => {
+  const { page, check, close } = await target.page("/sessions");
+  const usual = await target.call("agents.create", { name: `usual-${Date.now()}`, working_dir: target.folder });
+  const wallOf = async (id) => (await target.call("agents.get", { session_id: id })).session.confine.profile;
+  const chosen = { none: "none", workspace: "workspace", strict: "strict", "": await wallOf(usual.id) };
+  for (const [wall, expected] of Object.entries(chosen)) {
+    await page.getByRole("button", { name: "New session" }).click();
+    const dialog = page.getByRole("dialog", { name: "New session" });
+    await dialog.getByLabel("Working directory").fill(target.folder);
+    await dialog.getByText("More options").click();
+    const name = `wall-${wall || "usual"}-${Date.now()}`;
+    await dialog.getByLabel("Name").fill(name);
+    const walls = dialog.getByLabel("Wall around its commands");
+    assert.deepEqual(await walls.locator("option").evaluateAll((options) => options.map((option) => option.value)), ["", "none", "workspace", "strict"]);
+    await walls.selectOption(wall);
+    await dialog.getByRole("button", { name: "Create" }).click();
+    await page.getByRole("heading", { name }).waitFor();
+    const id = decodeURIComponent(new URL(page.url()).hash.split("/").at(-1));
+    assert.equal(await wallOf(id), expected, `chosen was ${wall || "nothing"}`);
+    await target.call("agents.delete", { session_id: id });
+    await page.goto(`${target.url}/#/sessions`);
+  }
+  await target.call("agents.delete", { session_id: usual.id });
+  check();
+  await close();
+});
+
 test("a prompt and a directory are enough for a session, and Enter starts it", async () => {
   const before = await target.run("earlier", ["say hello"]);
   const { page, check, close } = await target.page("/sessions");

@@ -39,10 +39,18 @@ impl Refusals {
         })
     }
 
-    /// Notes that an attempt was refused. The attempt stays refused when the note cannot be
-    /// written.
+    /// Notes in the log and in the audit that an attempt was refused. The attempt stays refused
+    /// when the note cannot be written.
     pub async fn note(&self, session: Option<SessionId>, mut refused: RefusedAttempt) {
         let Some(left_out) = self.room() else { return };
+        tracing::warn!(
+            caller = ?refused.caller,
+            device = refused.device,
+            method = refused.method,
+            door = refused.door,
+            why = refused.message,
+            "refused"
+        );
         if left_out > 0 {
             refused.left_out_before = Some(left_out);
         }
@@ -86,7 +94,6 @@ impl FailureWatcher for Refusals {
         if *caller == Caller::Operator || !attempt {
             return;
         }
-        tracing::warn!(?caller, method, error = %error.message, "refused");
         let mut refused =
             RefusedAttempt::new(error.kind(), error.message.as_str()).of(*caller, method);
         if let Caller::Device(id) = caller {

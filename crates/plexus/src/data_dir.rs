@@ -5,6 +5,7 @@ use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use plexus_core::{SecretToken, ServerId};
 use plexus_engine::Identity;
@@ -229,6 +230,19 @@ const OURS: &[&str] = &[
     OWN_CERT_FILE,
     OWN_KEY_FILE,
 ];
+
+/// How far a file may lie in the future before the clock must have been set back.
+const CLOCK_SLACK: Duration = Duration::from_secs(60);
+
+/// How far the clock is behind the data, if it was set back since that was written. Deadlines count
+/// by the clock, so what waits stays open for longer than it should.
+pub(crate) fn clock_behind(dir: &Path) -> Option<Duration> {
+    let newest = ["plexus.db", "plexus.db-wal", ANNOUNCEMENT_FILE, TOKEN_FILE]
+        .iter()
+        .filter_map(|name| dir.join(name).metadata().ok()?.modified().ok())
+        .max()?;
+    newest.duration_since(SystemTime::now()).ok().filter(|ahead| *ahead > CLOCK_SLACK)
+}
 
 /// Writes a file that only its owner can read. It appears whole or not at all.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {

@@ -8,15 +8,24 @@ use clap::CommandFactory;
 use super::args::Arguments;
 use super::{exit, screen};
 
+/// In a folder of `fpath`, as packages install it, the file is the body of the function `_plexus`
+/// that zsh calls at the first Tab. Without this the first Tab would only define the completer.
+const ZSH_FIRST_TAB: &str =
+    "if [ \"$funcstack[1]\" = _plexus ]; then _clap_dynamic_completer_plexus \"$@\"; fi\n";
+
 /// `plexus completions`.
 pub(super) fn completions(shell: clap_complete::Shell) -> Result<u8> {
     // A line that asks this program whenever Tab is pressed: it knows the sessions of the moment.
     let shells = clap_complete::env::Shells::builtins();
+    let is_zsh = shell == clap_complete::Shell::Zsh;
     let shell = shells.completer(&shell.to_string()).context("could not complete in this shell")?;
     let mut text = Vec::new();
     shell
         .write_registration("COMPLETE", "plexus", "plexus", "plexus", &mut text)
         .context("could not write the completions")?;
+    if is_zsh {
+        text.extend_from_slice(ZSH_FIRST_TAB.as_bytes());
+    }
     screen::print(&String::from_utf8_lossy(&text))?;
     Ok(exit::OK)
 }

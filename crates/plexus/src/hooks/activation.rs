@@ -29,9 +29,13 @@ impl NotifyMethods {
         Self { store: Arc::downgrade(store), receivers }
     }
 
-    async fn list(&self) -> Result<NotifyReceivers, CallError> {
+    fn store(&self) -> Result<Arc<dyn Store>, CallError> {
         let gone = || CallError::unavailable("reach the server: it has stopped");
-        let waiting = self.store.upgrade().ok_or_else(gone)?.outbox_waiting().await?;
+        self.store.upgrade().ok_or_else(gone)
+    }
+
+    async fn list(&self) -> Result<NotifyReceivers, CallError> {
+        let waiting = self.store()?.outbox_waiting().await?;
         let counted = self.receivers.stats.read();
         let shown = |receiver: &Receiver| {
             let counts = counted.get(&receiver.name).cloned().unwrap_or_default();
@@ -157,7 +161,10 @@ impl Activation for NotifyMethods {
                 |d| d.audience = Audience::Operator,
                 move |_: Call, params: NotifyTestParams| {
                     let this = Arc::clone(&testing);
-                    async move { this.receivers.test(&params.name).await.map(|()| Done {}) }
+                    async move {
+                        let store = this.store()?;
+                        this.receivers.test(&params.name, &*store).await.map(|()| Done {})
+                    }
                 },
             )
             .serves::<wire::PushKey, _, _>(

@@ -131,7 +131,7 @@ impl Line {
         let frame =
             Frame { detail: self.receiver.detail, room: self.receiver.to.room(), public_url };
         if let To::Webpush(_) = self.receiver.to
-            && let Err(problem) = self.forget_revoked().await
+            && let Err(problem) = self.receivers.forget_revoked(&*self.store).await
         {
             return Attempt::Unreachable(problem);
         }
@@ -142,14 +142,6 @@ impl Line {
             }
             None => Attempt::Refused("another version wrote it, and it cannot be read".into()),
         }
-    }
-
-    /// Ends push subscriptions of phones that were revoked. While that cannot be known, nothing is
-    /// sent to a browser.
-    async fn forget_revoked(&self) -> Result<(), String> {
-        let devices = self.store.devices().await.map_err(|error| error.to_string())?;
-        let standing = devices.into_iter().map(|device| device.id).collect();
-        self.receivers.push.keep_devices(&standing).map_err(|error| error.to_string())
     }
 
     /// Says whether a message is to be sent now. One about a request that waits no longer is

@@ -94,8 +94,16 @@ impl Receivers {
         self.public_url.as_deref()
     }
 
+    /// Ends push subscriptions of phones that were revoked. While that cannot be known, nothing is
+    /// sent to a browser.
+    async fn forget_revoked(&self, store: &dyn Store) -> Result<(), String> {
+        let devices = store.devices().await.map_err(|error| error.to_string())?;
+        let standing = devices.into_iter().map(|device| device.id).collect();
+        self.push.keep_devices(&standing).map_err(|error| error.to_string())
+    }
+
     /// Sends a test message to a receiver, and says why it did not arrive.
-    async fn test(&self, name: &str) -> Result<(), CallError> {
+    async fn test(&self, name: &str, store: &dyn Store) -> Result<(), CallError> {
         let receivers = self.all();
         let receiver = receivers.iter().find(|it| it.name == name).ok_or_else(|| {
             let known: Vec<&str> = receivers.iter().map(|it| it.name.as_str()).collect();
@@ -108,6 +116,11 @@ impl Receivers {
                 "test a webhook: it receives events only, and a test is not an event",
             )
             .with_hint("let a chat end, then look at notify.receivers"));
+        }
+        if let To::Webpush(_) = receiver.to {
+            let problem =
+                |why| CallError::unavailable(format_args!("send a test to {name}: {why}"));
+            self.forget_revoked(store).await.map_err(problem)?;
         }
         let message = Message::test(name, self.public_url());
         match receiver.to.send(&message, receiver.timeout, &self.push).await {

@@ -42,6 +42,7 @@ use self::telemetry::Telemetry;
 use crate::agent::{Agent, INSTALL_HINT, choose_codex};
 use crate::cli::could_not;
 use crate::config::{Sources, StoreUrl};
+use crate::data_dir::clock_behind;
 use crate::hooks::{Receivers, receiver};
 use crate::wiring::PlexusBuilder;
 use crate::{ProgramLine, config};
@@ -73,6 +74,13 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     let config = config::load(&options.sources).map_err(could_not)?;
     let telemetry = Telemetry::start(&config)?;
     let log_level = logging::start(&config, telemetry.as_ref())?;
+    if let Some(behind) = clock_behind(&options.data_dir) {
+        tracing::warn!(
+            behind_secs = behind.as_secs(),
+            "the data was written in the future: the clock was set back, and deadlines of what \
+             waits count wrong until it is right"
+        );
+    }
     let mut door_limits = config.door_limits();
     descriptors::make_room(&mut door_limits);
     small_pages();

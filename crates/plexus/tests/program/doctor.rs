@@ -151,7 +151,7 @@ fn a_data_directory_that_cannot_be_used() {
 }
 
 #[test]
-fn a_token_that_others_can_read_and_a_clock_that_was_set_back() {
+fn a_token_that_others_can_read() {
     let installation = Installation::new();
     installation.start_server();
     installation.works(&["stop"]);
@@ -165,9 +165,24 @@ fn a_token_that_others_can_read_and_a_clock_that_was_set_back() {
         "others can read",
         "the next start makes a new one",
     );
-    let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
-    std::fs::File::options().append(true).open(&token).unwrap().set_modified(tomorrow).unwrap();
+}
+
+#[test]
+fn a_clock_that_was_set_back_by_an_hour_is_said_and_an_approval_waits_as_before() {
+    let installation = Installation::new();
+    installation.works(&["run", "--detach", "hello"]);
+    let before = installation.pending();
+    installation.works(&["stop"]);
+    // What was written an hour from now was written before the clock was set back.
+    let written = SystemTime::now() + Duration::from_secs(3_600);
+    let token = installation.data().join("operator.token");
+    std::fs::File::options().append(true).open(&token).unwrap().set_modified(written).unwrap();
     bad(&ask(&mut doctor(&installation), "clock"), "in the future", "timedatectl");
+    installation.start_server();
+    bad(&ask(&mut doctor(&installation), "clock"), "in the future", "timedatectl");
+    let log = std::fs::read_to_string(installation.data().join("server.log")).unwrap();
+    assert!(log.contains("the clock was set back"), "{log}");
+    assert_eq!(installation.pending()["id"], before["id"]);
 }
 
 #[test]

@@ -33,6 +33,8 @@ struct Kept {
     /// The ticket that opens the next socket, once.
     ticket: Option<String>,
     sockets: usize,
+    /// Whether it is away: sockets that are open break, and nobody opens another.
+    is_down: bool,
     messages: Vec<Value>,
     /// Envelopes that wait for a socket, and the ids of those that were taken.
     waiting: Vec<Value>,
@@ -60,6 +62,18 @@ impl Slack {
     #[must_use]
     pub fn url(&self) -> String {
         format!("{}/api", self.site.url())
+    }
+
+    /// Nobody listens on its port from now on, and its sockets break.
+    pub async fn stop(&mut self) {
+        self.state.change(|kept| kept.is_down = true);
+        self.site.stop().await;
+    }
+
+    /// Listens again.
+    pub fn start_again(&mut self) {
+        self.state.change(|kept| kept.is_down = false);
+        self.site.start_again();
     }
 
     /// The messages as they stand now.
@@ -225,6 +239,9 @@ async fn talk(mut socket: WebSocket, state: Arc<Shared<Kept>>) {
         let changed = state.changed.notified();
         let next = {
             let mut kept = state.lock();
+            if kept.is_down {
+                return;
+            }
             if kept.waiting.is_empty() { None } else { Some(kept.waiting.remove(0)) }
         };
         let Some(envelope) = next else {

@@ -4,17 +4,13 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
 
 use plexus_client::Client;
 use plexus_client::wire::EventId;
 use plexus_store::{SqliteOptions, SqliteStore, Store, StoreError};
 
 use super::Finding;
-use crate::data_dir::TOKEN_FILE;
-
-/// How far a file may lie in the future before the clock must have been set back.
-const CLOCK_SLACK: Duration = Duration::from_secs(60);
+use crate::data_dir::{TOKEN_FILE, clock_behind};
 
 /// Looks at who may read and write it.
 pub(super) fn look(dir: &Path) -> Finding {
@@ -163,23 +159,17 @@ fn room(free_mib: u64) -> Finding {
 /// waiting approval open for longer than it should.
 pub(super) fn look_at_clock(dir: &Path) -> Finding {
     const WHAT: &str = "clock";
-    let newest = ["plexus.db", "plexus.db-wal", "server.json", TOKEN_FILE]
-        .iter()
-        .filter_map(|name| dir.join(name).metadata().ok()?.modified().ok())
-        .max();
-    let ahead =
-        newest.and_then(|newest| newest.duration_since(SystemTime::now()).ok()).unwrap_or_default();
-    if ahead > CLOCK_SLACK {
-        return Finding::bad(
+    match clock_behind(dir) {
+        Some(behind) => Finding::bad(
             WHAT,
             format!(
                 "the data was written {} s in the future: the clock was set back",
-                ahead.as_secs()
+                behind.as_secs()
             ),
             "set it (timedatectl set-ntp true); until then, deadlines are wrong",
-        );
+        ),
+        None => Finding::good(WHAT, "not earlier than the data"),
     }
-    Finding::good(WHAT, "not earlier than the data")
 }
 
 /// The nearest directory above that exists.

@@ -3,9 +3,9 @@
 //! In reading order: this file is the command and what a finding is; [`agent`] looks at the agent
 //! and the tools it needs, [`acp`] at agents of the Agent Client Protocol, [`data`] at the data
 //! directory, its store, its disk and the clock, [`nodes`] at the servers that share the store,
-//! [`notify`] at receivers outside, [`server`] at the server, its port and where it may work,
-//! [`reach`] at its certificate and its address for other machines, [`wall`] at what this machine
-//! can enforce around a program.
+//! [`notify`] at receivers outside, [`refused`] at what came from outside and was turned away,
+//! [`server`] at the server, its port and where it may work, [`reach`] at its certificate and its
+//! address for other machines, [`wall`] at what this machine can enforce around a program.
 
 mod acp;
 mod agent;
@@ -14,6 +14,7 @@ mod data;
 mod nodes;
 mod notify;
 mod reach;
+mod refused;
 mod server;
 mod wall;
 
@@ -102,6 +103,7 @@ pub(super) async fn doctor(global: &Global, json: bool) -> Result<u8> {
     findings.extend(nodes::look(&data_dir, runs).await);
     findings.extend(nodes::look_at_lost(&data_dir));
     findings.extend(notify::look(&data_dir, &config, runs).await);
+    findings.extend(refused::look(&data_dir, runs).await);
     findings.extend([
         if runs {
             Finding::good("port", "the server has it")

@@ -90,12 +90,13 @@ impl Slack {
                         ended = self.take(&mut socket, &listening) => ended,
                         () = stop.cancelled() => return,
                     };
+                    let lived = opened_at.elapsed() >= SHORT_LIFE;
+                    if lived {
+                        pause = Pause::default();
+                    }
                     match ended {
                         // Slack renews its connections every few hours, and says so.
-                        Ended::Asked if opened_at.elapsed() >= SHORT_LIFE => {
-                            pause = Pause::default();
-                            continue;
-                        }
+                        Ended::Asked if lived => continue,
                         Ended::Asked => "Slack asked for another socket at once".to_owned(),
                         Ended::Broken(why) => why,
                     }

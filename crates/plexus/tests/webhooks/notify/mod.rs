@@ -1,6 +1,7 @@
 //! Services that show messages to people, against stand-ins that are as strict as the real ones.
 
 mod command;
+mod minute;
 mod ntfy;
 mod slack;
 mod telegram;

@@ -7,7 +7,7 @@ use testkit::wait::{PATIENCE, eventually_async};
 use super::{TOKEN, assert_waiting, decision, doctor, entry, plexus, stage, wait_for_log};
 
 /// An entry for this server that may decide and tells all of an input.
-fn to(ntfy: &Ntfy, name: &str, more: &str) -> String {
+pub(super) fn to(ntfy: &Ntfy, name: &str, more: &str) -> String {
     let service = format!(
         "url = \"{}\"\ntopic = \"{name}\"\ntoken_env = \"NOTIFY_TOKEN\"\n{more}",
         ntfy.url()
@@ -15,7 +15,7 @@ fn to(ntfy: &Ntfy, name: &str, more: &str) -> String {
     entry(name, "ntfy", &service)
 }
 
-const DECIDES: &str = "answers = true\ndetail = \"full\"";
+pub(super) const DECIDES: &str = "answers = true\ndetail = \"full\"";
 
 /// The one message about an approval.
 async fn message_about(ntfy: &Ntfy, topic: &str) -> Value {

@@ -10,9 +10,9 @@ use super::{
     APP_TOKEN, TOKEN, assert_waiting, decision, doctor, entry, plexus, stage, wait_for_log,
 };
 
-const ME: &str = "U0ME";
+pub(super) const ME: &str = "U0ME";
 
-fn to(slack: &Slack, token: &str, app_token: &str) -> String {
+pub(super) fn to(slack: &Slack, token: &str, app_token: &str) -> String {
     let more = format!(
         "url = \"{}\"\nchannel = \"{CHANNEL}\"\nusers = [\"{ME}\"]\ntoken_env = \"{token}\"\n\
          app_token_env = \"{app_token}\"\nanswers = true\ndetail = \"full\"",
@@ -22,7 +22,7 @@ fn to(slack: &Slack, token: &str, app_token: &str) -> String {
 }
 
 /// The time that Slack states, so many seconds from now.
-fn clock(ahead: i64) -> i64 {
+pub(super) fn clock(ahead: i64) -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     i64::try_from(now).unwrap() + ahead
 }
@@ -88,6 +88,40 @@ async fn strangers_and_forged_buttons_decide_nothing_and_a_new_socket_goes_on() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn slack_that_is_down_is_told_once_when_it_is_back_and_its_buttons_work() {
+    let mut slack = Slack::start(TOKEN, APP_TOKEN);
+    let stage = stage(&to(&slack, "NOTIFY_TOKEN", "NOTIFY_APP_TOKEN")).await;
+    let before = eventually_async("a socket", PATIENCE, || {
+        std::future::ready(Some(slack.sockets()).filter(|sockets| *sockets > 0))
+    })
+    .await;
+    slack.stop().await;
+    let decided = stage.create("decided", json!({})).await;
+    let early = stage.ask(&decided).await;
+    stage.wait_for_metric("plexus_webhook_failed_total", "team", |failed| failed >= 1).await;
+    wait_for_log(&stage, "its buttons cannot be heard").await;
+    let found = doctor(&stage, "team").await;
+    let words = found["words"].as_str().unwrap();
+    assert!(words.contains("no connection"), "{words}");
+    assert!(words.contains("its buttons cannot be heard"), "{words}");
+    // Nobody needs to be told of what is decided by now.
+    stage.allow(&early).await;
+    let session = stage.create("waits", json!({})).await;
+    let approval = stage.ask(&session).await;
+    slack.start_again();
+    let message = slack.wait_for(1).await.remove(0);
+    stage.wait_for_metric("plexus_webhook_pending", "team", |waiting| waiting == 0).await;
+    let texts: Vec<Value> = slack.messages().iter().map(|it| it["text"].clone()).collect();
+    assert_eq!(texts, ["waits asks: Write"]);
+    assert_waiting(&stage, &[&approval]).await;
+    // The press waits at Slack for the next socket.
+    assert_eq!(slack.press((ME, CHANNEL), &message, "Allow", clock(0)).await, "It is allowed.");
+    assert!(slack.sockets() > before, "the socket of before is gone");
+    assert_eq!(decision(&stage, &session).await["status"], "allowed");
+    assert_eq!(slack.messages().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn wrong_tokens_of_slack_are_said() {
     let slack = Slack::start(TOKEN, APP_TOKEN);
     let stage = stage(&to(&slack, "WRONG_TOKEN", "WRONG_TOKEN")).await;
@@ -99,5 +133,8 @@ async fn wrong_tokens_of_slack_are_said() {
     let words = found["words"].as_str().unwrap();
     assert!(words.contains("chat.postMessage: invalid_auth"), "{words}");
     assert!(words.contains("apps.connections.open: invalid_auth"), "{words}");
+    let (good, words) = plexus(&stage, &["notify", "test", "team"]).await;
+    assert!(!good && words.contains("chat.postMessage: invalid_auth"), "{words}");
+    assert!(!stage.server.log().contains("1:wrong"), "a token is in the log");
     assert_waiting(&stage, &[&approval]).await;
 }

@@ -6,9 +6,9 @@ use testkit::receivers::Telegram;
 use super::{TOKEN, assert_waiting, decision, doctor, entry, plexus, stage, wait_for_log};
 
 const CHAT: i64 = -10_077;
-const ME: i64 = 4_242;
+pub(super) const ME: i64 = 4_242;
 
-fn to(telegram: &Telegram, token: &str) -> String {
+pub(super) fn to(telegram: &Telegram, token: &str) -> String {
     let more = format!(
         "url = \"{}\"\nchat = {CHAT}\nusers = [{ME}]\ntoken_env = \"{token}\"\nanswers = true\n\
          detail = \"full\"",
@@ -105,6 +105,8 @@ async fn a_wrong_token_of_a_bot_is_said() {
     let words = found["words"].as_str().unwrap();
     assert!(words.contains("401 Unauthorized"), "{words}");
     assert!(words.contains("its buttons cannot be heard"), "{words}");
+    let (good, words) = plexus(&stage, &["notify", "test", "bot"]).await;
+    assert!(!good && words.contains("401 Unauthorized") && !words.contains("1:wrong"), "{words}");
     assert!(!stage.server.log().contains("1:wrong"), "a token is in the log");
     assert_waiting(&stage, &[&approval]).await;
 }

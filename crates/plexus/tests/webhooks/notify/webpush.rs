@@ -4,26 +4,53 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use serde_json::{Value, json};
 use testkit::receivers::{Browser, PushService};
+use testkit::wait::{PATIENCE, eventually_async};
 
 use super::{assert_waiting, doctor, entry, plexus, stage, wait_for_log};
 use crate::stage::Stage;
 
 const URL: &str = "https://plexus.example.org";
 
-/// A server that tells browsers of these push services.
-async fn telling(services: &[&PushService], more: &str) -> Stage {
+/// An entry for browsers of these push services.
+pub(super) fn to(services: &[&PushService], more: &str) -> String {
     let hosts: Vec<String> = services.iter().map(|it| it.host()).collect();
     let more = format!("detail = \"summary\"\nservices = {hosts:?}\n{more}");
-    stage(&format!("public_url = \"{URL}/\"\n{}", entry("browsers", "webpush", &more))).await
+    entry("browsers", "webpush", &more)
 }
 
-async fn subscribe(stage: &Stage, service: &PushService, name: &str) -> Browser {
-    let key = stage.call("notify.push_key", json!({})).await["public_key"].clone();
+/// A server that tells browsers of these push services.
+async fn telling(services: &[&PushService], more: &str) -> Stage {
+    stage(&format!("public_url = \"{URL}/\"\n{}", to(services, more))).await
+}
+
+pub(super) async fn subscribe(stage: &Stage, service: &PushService, name: &str) -> Browser {
+    subscribe_as(stage, stage.server.token().unwrap(), service, name).await
+}
+
+/// The same for somebody with this token.
+async fn subscribe_as(stage: &Stage, token: &str, service: &PushService, name: &str) -> Browser {
+    let call = async |method: &str, params: Value| {
+        stage.server.call_as(token, method, params).await.unwrap().unwrap()
+    };
+    let key = call("notify.push_key", json!({})).await["public_key"].clone();
     let browser = service.subscribe(key.as_str().unwrap());
     let mut params = browser.subscription.clone();
     params["name"] = json!(name);
-    stage.call("notify.push_subscribe", params).await;
+    call("notify.push_subscribe", params).await;
     browser
+}
+
+/// Pairs a phone of this name by its code, and has it subscribe with its own token.
+async fn paired(stage: &Stage, service: &PushService, name: &str) -> Browser {
+    let (good, words) = plexus(stage, &["pair", "--json", "--name", name]).await;
+    assert!(good, "{words}");
+    let pairing: Value = serde_json::from_str(&words).unwrap();
+    let url = format!("{}/auth/exchange", stage.server.url().unwrap());
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let answer = client.post(url).json(&json!({"code": pairing["code"]})).send().await.unwrap();
+    let signed_in: Value = answer.json().await.unwrap();
+    assert_eq!(signed_in["device"], name, "{signed_in}");
+    subscribe_as(stage, signed_in["token"].as_str().unwrap(), service, name).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -100,7 +127,41 @@ async fn a_push_service_that_is_down_is_told_once_and_others_not_twice() {
     // A clock that is days off is said, with what to look at.
     down.set_ahead(3 * 24 * 3_600);
     let (good, words) = plexus(&stage, &["notify", "test", "browsers"]).await;
-    assert!(!good && words.contains("is the clock of this machine right"), "{words}");
+    let why = "is the clock of this machine right";
+    assert!(!good && words.contains(why), "{words}");
+    wait_for_log(&stage, why).await;
+    let found = doctor(&stage, "browsers").await;
+    assert!(found["words"].as_str().unwrap().contains(why), "{found}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_phone_is_pushed_nothing_while_others_still_are() {
+    let service = PushService::start(0);
+    let stage = telling(&[&service], "").await;
+    let (lost, kept) =
+        (paired(&stage, &service, "lost").await, paired(&stage, &service, "kept").await);
+    let first = stage.create("first", json!({})).await;
+    stage.ask(&first).await;
+    for phone in [&lost, &kept] {
+        assert_eq!(service.wait_for(phone).await.message["title"], "first asks: Write");
+    }
+    let (good, words) = plexus(&stage, &["devices", "revoke", "lost"]).await;
+    assert!(good && words.contains("revoked lost"), "{words}");
+    // Neither a test nor an approval reaches it from now on.
+    let (good, words) = plexus(&stage, &["notify", "test", "browsers"]).await;
+    assert!(good, "{words}");
+    assert_eq!((service.taken(&lost), service.taken(&kept)), (1, 2));
+    let second = stage.create("second", json!({})).await;
+    let approval = stage.ask(&second).await;
+    let told = || std::future::ready((service.taken(&kept) == 3).then_some(()));
+    eventually_async("the push to the other phone", PATIENCE, told).await;
+    stage.wait_for_metric("plexus_webhook_pending", "browsers", |waiting| waiting == 0).await;
+    assert_eq!((service.taken(&lost), service.taken(&kept)), (1, 3));
+    let receivers = stage.call("notify.receivers", json!({})).await;
+    assert_eq!(receivers["receivers"][0]["subscriptions"], 1, "{receivers:#}");
+    let pending = stage.call("loopback.pending", json!({})).await;
+    let waits = pending["approvals"].as_array().unwrap().iter();
+    assert!(waits.clone().any(|it| it["id"] == approval["id"]), "{pending:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
