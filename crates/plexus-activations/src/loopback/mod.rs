@@ -44,6 +44,7 @@ use plexus_engine::session::SessionConfig;
 use plexus_engine::session::SessionState;
 use plexus_engine::settings::Settings;
 use plexus_engine::start::Address;
+use plexus_engine::supervisor::Supervisor;
 use plexus_store::{
     ApprovalFilter, ApprovalRecord, Change, DecidedBy, PageRequest, Priority, SessionRecord, Stage,
     Store, StoreError, Topic, UnixMillis, UpdateSession,
@@ -77,6 +78,7 @@ pub struct Loopback {
     neighbours: Arc<Neighbours>,
     previews: Arc<Previews>,
     settings: Arc<Settings>,
+    supervisor: Arc<Supervisor>,
 }
 
 impl Loopback {
@@ -94,6 +96,7 @@ impl Loopback {
             neighbours: Arc::clone(&engine.neighbours),
             previews: Arc::clone(&engine.previews),
             settings: Arc::clone(&engine.settings),
+            supervisor: Arc::clone(&engine.supervisor),
         })
     }
 
