@@ -2,6 +2,7 @@
 //! the project, and never its settings, unless the operator trusts them.
 
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use plexus_wire::ProjectSettings;
 
@@ -81,6 +82,27 @@ impl Found {
     }
 }
 
+/// Sizes and times of change of the files of a project that an agent reads when it starts, in the
+/// directories of a session. Two that are equal mean that the agent would read the same.
+pub(crate) fn stamps(config: &SessionConfig, files: &[&str]) -> Vec<String> {
+    let dirs = std::iter::once(&config.working_dir).chain(&config.add_dirs);
+    let mut left: Vec<PathBuf> =
+        dirs.flat_map(|dir| files.iter().map(|name| dir.join(name))).collect();
+    let mut found = Vec::new();
+    while let Some(path) = left.pop() {
+        let Ok(facts) = std::fs::metadata(&path) else { continue };
+        if facts.is_dir() && found.len() < MAX_FILES {
+            let inside = std::fs::read_dir(&path).into_iter().flatten().flatten();
+            left.extend(inside.map(|entry| entry.path()));
+        }
+        let age = facts.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let at = age.map_or(0, |age| age.as_nanos());
+        found.push(format!("{} {} {at}", path.display(), facts.len()));
+    }
+    found.sort();
+    found
+}
+
 /// Finds a file at or below `path` that leads out of `dir`, or cannot be followed. A repository can
 /// hold a link to anything of its user's, and instructions go to the model unasked.
 fn stray(dir: &Path, path: &Path) -> Option<String> {
@@ -143,6 +165,21 @@ mod tests {
                 "the project is trusted: its settings and hooks count (A.md, settings.json)",
             ]
         );
+    }
+
+    #[test]
+    fn a_stamp_tells_files_apart_that_were_written_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let stamps = || stamps(&config(dir.path()), FILES.instructions);
+        assert_eq!(stamps(), Vec::<String>::new());
+        std::fs::create_dir(dir.path().join("rules")).unwrap();
+        std::fs::write(dir.path().join("rules/deep.md"), "be kind").unwrap();
+        let before = stamps();
+        assert_eq!((before.len(), &before), (2, &stamps()), "the folder and its file");
+        std::fs::write(dir.path().join("rules/deep.md"), "be kind and brief").unwrap();
+        assert_ne!(before, stamps());
+        std::fs::write(dir.path().join("unread.md"), "x").unwrap();
+        assert_eq!(stamps().len(), 2);
     }
 
     #[test]

@@ -45,6 +45,9 @@ pub struct Settings {
     pub warm_max_age: Duration,
     /// When a warm child is replaced because of what it has written.
     pub warm_max_journal_bytes: u64,
+    /// Whether an agent is started before its first prompt when its session does not say. Such a
+    /// child is one of the idle ones, and there are never more of them for it.
+    pub prestart: Prestart,
     /// How long each step of ending a child may take.
     pub grace: Duration,
     /// How long an agent may take until it can take a prompt. It starts servers of its own
@@ -72,6 +75,19 @@ pub struct Settings {
     pub node: Option<NodeSettings>,
     /// How people elsewhere reach this server.
     pub reach: Reach,
+}
+
+/// Whether agents are started before their first prompt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Prestart {
+    /// While the machine has enough memory available, judged anew for each session.
+    #[default]
+    Auto,
+    /// Yes.
+    On,
+    /// Only for a session that asks for it.
+    Off,
 }
 
 /// How people elsewhere reach a server.
@@ -123,6 +139,7 @@ impl Settings {
             warm_idle: Duration::from_secs(300),
             warm_max_age: Duration::from_secs(3_600),
             warm_max_journal_bytes: 64 * 1024 * 1024,
+            prestart: Prestart::Auto,
             grace: Duration::from_secs(5),
             handshake: Duration::from_secs(180),
             whole_question: Duration::from_secs(60),

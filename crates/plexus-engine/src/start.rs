@@ -8,20 +8,21 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
+use plexus_core::digest::input_digest;
 use plexus_core::{CallError, Caller, SessionId};
 use plexus_shim::layout::{InboxSeq, LayoutError, RunDir};
 use plexus_shim::{Options, StdinSource};
 use plexus_store::{
     AppendEvents, AssignRun, Change, Chat, CreateRun, EndRun, JsonText, Patch, Priority,
-    RevokeTokens, RunKey, RunRecord, SessionRecord, Store, StoreError, UpdateRun,
+    RevokeTokens, RunKey, RunRecord, SessionRecord, Store, StoreError, UnixMillis, UpdateRun,
 };
-use plexus_wire::{ChannelChoice, ChatEvent, Confine, FIRST_AGENT};
+use plexus_wire::{ChannelChoice, ChatEvent, Confine, FIRST_AGENT, ProjectSettings};
 use serde::{Deserialize, Serialize};
-use uuid::Uuid;
 
 use crate::agents::{Agent, Agents};
 use crate::driver::{
-    Begin, Channel, Conversation, Launch, LaunchError, McpDoor, Plan, Stdin, UnusableProgram,
+    Begin, Channel, Conversation, FirstPrompt, Launch, LaunchError, McpDoor, Mind, Plan, Stdin,
+    UnusableProgram,
 };
 use crate::event::ToNewEvent;
 use crate::handles::CONE;
@@ -32,7 +33,7 @@ use crate::instructions;
 use crate::parking::transcript::Unwakeable;
 use crate::prompt::Prompt;
 use crate::replan::Replans;
-use crate::run::state::{Begun, OpenChat, RunState};
+use crate::run::state::{Begun, OpenChat, Prestarted, RunState};
 use crate::run::{Keeping, NoExit, Origin, Run, RunKeeper, RunTools, close_questions};
 use crate::session::{SessionConfig, SessionState};
 use crate::settings::Settings;
@@ -152,6 +153,55 @@ impl Starter {
         prompt: &Prompt,
         keeping: Keeping,
     ) -> Result<Run, StartError> {
+        let prepared = self.prepare(session).await?;
+        self.settle_woken(session, &prepared.config, &prepared.agent.driver).await?;
+        let conversation = conversation(session, keeping)?;
+        let cost = match &conversation {
+            Conversation::New => 0.0,
+            Conversation::Resume(_) | Conversation::Fork { .. } | Conversation::Wake { .. } => {
+                cost_before(&*self.tools.store, session).await?
+            }
+        };
+        let open = OpenChat::new(chat.number, Some(chat.prompt_uuid), Begun::WithProcess);
+        let state = RunState::begin(prepared.mind(&conversation, cost), open);
+        let prompt =
+            FirstPrompt { id: chat.prompt_uuid, text: &prompt.text, images: &prompt.images };
+        let launch = First { conversation, prompt: Some(prompt), keeping };
+        self.start_prepared(keeper, session, &prepared, launch, &state).await
+    }
+
+    /// Starts a process that waits for the first chat of a session, and returns its run, not yet
+    /// running; `None` where the agent must have a prompt to start.
+    pub(crate) async fn prestart(
+        &self,
+        keeper: Weak<dyn RunKeeper>,
+        session: &SessionRecord,
+    ) -> Result<Option<Run>, StartError> {
+        let prepared = self.prepare(session).await?;
+        let conversation = conversation(session, Keeping::Kept)?;
+        // Hooks of a trusted project may run when a process starts; that is for a chat to cause.
+        let may_start = conversation == Conversation::New
+            && prepared.channel == Channel::Control
+            && prepared.config.project_settings != ProjectSettings::Trust
+            && prepared.agent.driver.prestarts();
+        if !may_start {
+            return Ok(None);
+        }
+        let told = prepared.told.iter().map(|words| ChatEvent::notice(words.as_str())).collect();
+        let start = prepared.digest(&self.tools.settings)?;
+        let state =
+            RunState::prestart(prepared.mind(&conversation, 0.0), Prestarted { told, start });
+        let launch = First { conversation, prompt: None, keeping: Keeping::Kept };
+        self.start_prepared(keeper, session, &prepared, launch, &state).await.map(Some)
+    }
+
+    /// Says what the first process of a session would be started with now, as a digest.
+    pub(crate) async fn start_digest(&self, session: &SessionRecord) -> Result<String, StartError> {
+        Ok(self.prepare(session).await?.digest(&self.tools.settings)?)
+    }
+
+    /// Finds out what a process of a session is started with, and whether it may be.
+    async fn prepare(&self, session: &SessionRecord) -> Result<Prepared<'_>, StartError> {
         let config = SessionConfig::of(session)?;
         let agent = self.agents.get(&config.agent).map_err(StartError::Unknown)?;
         let identified = agent.identify().await?;
@@ -165,43 +215,44 @@ impl Starter {
         if let Some(found) = find_unwanted(&config.working_dir, &unwanted) {
             return Err(StartError::Unwanted(found));
         }
-        self.settle_woken(session, &config, &agent.driver).await?;
-        let conversation = conversation(session, keeping)?;
-        let key = RunKey { session: session.id, n: session.next_run };
-        let cost = match &conversation {
-            Conversation::New => 0.0,
-            Conversation::Resume(_) | Conversation::Fork { .. } | Conversation::Wake { .. } => {
-                cost_before(&*self.tools.store, session).await?
-            }
-        };
-        let open = OpenChat::new(chat.number, Some(chat.prompt_uuid), Begun::WithProcess);
-        let begin = Begin { config: &config, conversation: &conversation, cost_usd: cost };
-        let state = RunState::begin(Arc::clone(&agent.driver).begin(&begin), open);
         let project = instructions::Found::look(&config, &agent.driver.project_files());
+        let wall = wall_words(&self.tools.settings, &config, agent);
+        let label = &identified.label;
+        let asks = format!("{label}, asking over the {} channel{wall}", channel.name());
+        let told = std::iter::once(asks).chain(project.words(config.project_settings)).collect();
+        let reads_instructions = project.is_read(config.project_settings);
+        Ok(Prepared { agent, label, config, channel, reads_instructions, told })
+    }
+
+    async fn start_prepared(
+        &self,
+        keeper: Weak<dyn RunKeeper>,
+        session: &SessionRecord,
+        prepared: &Prepared<'_>,
+        first: First<'_>,
+        state: &RunState,
+    ) -> Result<Run, StartError> {
+        let Prepared { agent, config, channel, reads_instructions, told, .. } = prepared;
+        let key = RunKey { session: session.id, n: session.next_run };
         let launched = Launched {
             name: &agent.name,
-            agent: &identified.label,
-            ephemeral: keeping == Keeping::Ephemeral,
+            agent: prepared.label,
+            ephemeral: first.keeping == Keeping::Ephemeral,
             boot: self.tools.settings.boot.as_deref(),
         };
-        let wall = wall_words(&self.tools.settings, &config, agent);
-        let asks = format!("{}, asking over the {} channel{wall}", launched.agent, channel.name());
-        let told: Vec<String> =
-            std::iter::once(asks).chain(project.words(config.project_settings)).collect();
-        let stored = self.create_row(key, channel, &launched, &told, &state, Vec::new()).await?;
+        let stored = self.create_row(key, *channel, &launched, told, state, Vec::new()).await?;
         plexus_fault::point!("launch.row.committed");
-        let fork_of = SessionState::of(session)?.fork_of;
-        let reads_instructions = project.is_read(config.project_settings);
         let begun = Beginning {
             key,
             agent,
-            config: &config,
-            channel,
-            conversation,
-            fork_of,
-            reads_instructions,
+            config,
+            channel: *channel,
+            conversation: first.conversation,
+            prompt: first.prompt,
+            fork_of: SessionState::of(session)?.fork_of,
+            reads_instructions: *reads_instructions,
         };
-        match self.launch_child(begun, chat.prompt_uuid, prompt).await {
+        match self.launch_child(begun).await {
             Ok(hold) => {
                 let tools = self.tools.clone();
                 Ok(Run::new(tools, keeper, &agent.driver, &stored, Origin::Started, hold)?)
@@ -226,16 +277,15 @@ impl Starter {
     }
 
     /// Makes the directory with everything in it, and starts the shim there.
-    pub(crate) async fn launch_child(
-        &self,
-        begun: Beginning<'_>,
-        prompt_id: Uuid,
-        prompt: &Prompt,
-    ) -> Result<Hold, StartError> {
+    pub(crate) async fn launch_child(&self, begun: Beginning<'_>) -> Result<Hold, StartError> {
         let settings = &self.tools.settings;
         let dir = RunDir::new(settings.run_dir(begun.key));
         make_dirs(settings, begun.key.session)?;
         dir.create()?;
+        if begun.waits_for_prompt() {
+            // The shim ends it by itself when no server comes for it.
+            dir.mark_idle()?;
+        }
         let asks = begun.channel == Channel::Mcp && begun.config.loopback_enabled;
         let permit_door = match asks {
             true => Some(self.door(Caller::Child(begun.key.session), begun.key).await?),
@@ -259,9 +309,7 @@ impl Starter {
             run_dir: dir.path(),
             own_home: (config.confine != Confine::None).then_some(own_home.as_path()),
             live_text: settings.live_deltas,
-            prompt_id,
-            prompt: &prompt.text,
-            images: &prompt.images,
+            prompt: begun.prompt,
         })?;
         if let Some(home) = &plan.home {
             let env = environment(&plan, begun.config, |name| std::env::var_os(name));
@@ -370,26 +418,72 @@ impl Starter {
         state: &RunState,
         mut changes: Vec<Change>,
     ) -> Result<RunRecord, StoreError> {
-        let chat = state.chat.as_ref().map_or(0, |chat| chat.number);
-        let events = told.iter().map(|words| ChatEvent::notice(words.as_str()).to_new_event());
-        let events = events.collect::<Result<Vec<_>, _>>()?;
-        changes.extend([
-            Change::CreateRun(CreateRun {
-                session: key.session,
-                expects_n: Some(key.n),
-                channel: channel.name().to_owned(),
-                launch: JsonText::of(launched)?,
-            }),
-            Change::AssignRun(AssignRun { session: key.session, chat, run: key.n }),
-            Change::UpdateRun(UpdateRun {
-                translation: Patch::Set(state.to_json()?),
-                ..UpdateRun::of(key)
-            }),
-            Change::AppendEvents(AppendEvents { session: key.session, chat, events }),
-        ]);
+        changes.push(Change::CreateRun(CreateRun {
+            session: key.session,
+            expects_n: Some(key.n),
+            channel: channel.name().to_owned(),
+            launch: JsonText::of(launched)?,
+        }));
+        let translation = Patch::Set(state.to_json()?);
+        let update = UpdateRun { translation, ..UpdateRun::of(key) };
+        if let Some(chat) = &state.chat {
+            let (session, chat) = (key.session, chat.number);
+            let events = told.iter().map(|words| ChatEvent::notice(words.as_str()).to_new_event());
+            let events = events.collect::<Result<Vec<_>, _>>()?;
+            changes.extend([
+                Change::AssignRun(AssignRun { session, chat, run: key.n }),
+                Change::UpdateRun(update),
+                Change::AppendEvents(AppendEvents { session, chat, events }),
+            ]);
+        } else {
+            let idle_since = Patch::Set(UnixMillis::now());
+            changes.push(Change::UpdateRun(UpdateRun { idle_since, ..update }));
+        }
         self.tools.store.commit(changes, Priority::Normal).await?;
         self.tools.store.run(key).await
     }
+}
+
+/// What a process of a session is started with.
+struct Prepared<'a> {
+    agent: &'a Agent,
+    /// What its program said it is.
+    label: &'a str,
+    config: SessionConfig,
+    channel: Channel,
+    reads_instructions: bool,
+    /// What the first chat is told of the start.
+    told: Vec<String>,
+}
+
+impl Prepared<'_> {
+    fn mind(&self, conversation: &Conversation, cost_usd: f64) -> Box<dyn Mind> {
+        let begin = Begin { config: &self.config, conversation, cost_usd };
+        Arc::clone(&self.agent.driver).begin(&begin)
+    }
+
+    /// A process that was started with another digest is not one that would be started now: its
+    /// arguments, or the files of the project that it has read, may differ.
+    fn digest(&self, settings: &Settings) -> Result<String, StoreError> {
+        let files = instructions::stamps(&self.config, &self.agent.driver.read_at_start());
+        let program = self.agent.program.as_ref();
+        Ok(input_digest(&serde_json::json!({
+            "program": program.map(|it| (&it.program, &it.leading)).map(|it| format!("{it:?}")),
+            "config": self.config.to_json()?.to_value(),
+            "channel": self.channel.name(),
+            "reads_instructions": self.reads_instructions,
+            "live_text": settings.live_deltas,
+            "told": self.told,
+            "files": files,
+        })))
+    }
+}
+
+/// What a process begins with.
+struct First<'a> {
+    conversation: Conversation,
+    prompt: Option<FirstPrompt<'a>>,
+    keeping: Keeping,
 }
 
 /// What is known of a run before it has a process.
@@ -399,9 +493,18 @@ pub(crate) struct Beginning<'a> {
     pub(crate) config: &'a SessionConfig,
     pub(crate) channel: Channel,
     pub(crate) conversation: Conversation,
+    /// The prompt; `None` for a process that waits for one, or that is woken.
+    pub(crate) prompt: Option<FirstPrompt<'a>>,
     /// The session whose conversation it copies.
     pub(crate) fork_of: Option<SessionId>,
     pub(crate) reads_instructions: bool,
+}
+
+impl Beginning<'_> {
+    /// Whether nothing is to be done until a prompt comes.
+    fn waits_for_prompt(&self) -> bool {
+        self.prompt.is_none() && !matches!(self.conversation, Conversation::Wake { .. })
+    }
 }
 
 /// What a run's row says of how it was started.

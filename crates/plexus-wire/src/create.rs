@@ -129,6 +129,9 @@ pub struct CreateParams {
     /// Anything you want to find again; an object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
+    /// Whether its agent is started before the first prompt, which is answered sooner then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prestart: Option<bool>,
 }
 
 impl CreateParams {
@@ -157,6 +160,7 @@ impl CreateParams {
             confine: None,
             budget: None,
             metadata: None,
+            prestart: None,
         }
     }
 }

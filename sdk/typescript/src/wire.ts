@@ -719,6 +719,8 @@ export type CreateParams = {
   name: string;
   /** The session that is to be its parent. Only the operator may say. */
   parent?: SessionId | null;
+  /** Whether its agent is started before the first prompt, which is answered sooner then. */
+  prestart?: boolean | null;
   /** What is read of the repository: `instructions` (`CLAUDE.md`; without this parameter), `ignore` (nothing), or `trust` (its settings and hooks too; only the operator may). */
   project_settings?: ProjectSettings | null;
   /** `default`, or `all`: ask also about what the CLI would run unasked. */

@@ -71,6 +71,10 @@ impl ClaudeCode {
         };
         let (id, head) = self.create_row(session, None).await?;
         self.beginnings.note(id, &config.working_dir).await;
+        // A model itself has nothing to start that takes long.
+        if config.agent != CONE {
+            self.supervisor.prestart(id, params.prestart);
+        }
         Ok(SessionCreated { id, head })
     }
 

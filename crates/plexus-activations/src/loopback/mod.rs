@@ -42,6 +42,7 @@ use plexus_engine::session::SessionConfig;
 use plexus_engine::session::SessionState;
 use plexus_engine::settings::Settings;
 use plexus_engine::start::Address;
+use plexus_engine::supervisor::Supervisor;
 use plexus_store::{
     ApprovalFilter, Change, PageRequest, Priority, Stage, Store, UnixMillis, UpdateSession,
 };
@@ -71,6 +72,7 @@ pub struct Loopback {
     neighbours: Arc<Neighbours>,
     previews: Arc<Previews>,
     settings: Arc<Settings>,
+    supervisor: Arc<Supervisor>,
 }
 
 impl Loopback {
@@ -88,6 +90,7 @@ impl Loopback {
             neighbours: Arc::clone(&engine.neighbours),
             previews: Arc::clone(&engine.previews),
             settings: Arc::clone(&engine.settings),
+            supervisor: Arc::clone(&engine.supervisor),
         })
     }
 

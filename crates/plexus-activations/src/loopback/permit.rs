@@ -78,6 +78,10 @@ impl Loopback {
     /// Opens the approval, or joins the one that is open. Identity comes from the token alone.
     async fn ask(&self, call: &Call, request: &PermitRequest) -> Result<ApprovalRecord, CallError> {
         let session = self.asking_session(&call.caller).await?;
+        if session.open_chat().is_none() && self.supervisor.waits_for_first_chat(session.id) {
+            let why = "ask for permission: no chat has begun, so nobody can be asked";
+            return Err(CallError::forbidden(why));
+        }
         let input = JsonText::of(&request.input)?;
         // A connection names no call, so the decider is told which command opened it.
         let description = match request.tool_name == NETWORK_TOOL {

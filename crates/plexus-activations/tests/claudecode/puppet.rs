@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use plexus_engine::Settings;
+use plexus_engine::settings::Prestart;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -27,6 +28,21 @@ pub(crate) struct Puppet {
 impl Puppet {
     /// A puppet that has a chat to play in, and the hub whose agent it is.
     pub(crate) async fn on_stage() -> (Self, SimulatedHub, String) {
+        let (puppet, hub, session) = Self::made(Prestart::Off).await;
+        hub.chat(&session, "play").await;
+        puppet.say_init();
+        (puppet, hub, session)
+    }
+
+    /// A puppet that waits for its first chat.
+    pub(crate) async fn waiting() -> (Self, SimulatedHub, String) {
+        let (puppet, hub, session) = Self::made(Prestart::On).await;
+        let there = || std::future::ready((hub.children() == 1).then_some(()));
+        testkit::eventually_async("a puppet that waits", DEADLINE, there).await;
+        (puppet, hub, session)
+    }
+
+    async fn made(prestart: Prestart) -> (Self, SimulatedHub, String) {
         let puppet = Self { folder: tempfile::tempdir().unwrap(), said: std::cell::Cell::new(0) };
         let agent = puppet.path("agent");
         std::fs::write(&agent, AGENT).unwrap();
@@ -34,16 +50,19 @@ impl Puppet {
         let hub = SimulatedHub::with(|settings: &mut Settings| {
             let program = plexus_engine::ProgramLine { program: agent, leading: vec![] };
             settings.install(plexus_wire::FIRST_AGENT, program);
+            settings.prestart = prestart;
         })
         .await;
         let env = json!({"PUPPET": puppet.folder.path(), "PLEXUS_TEST_WORLD": hub.data()});
         let session = hub.create("puppet", json!({"env": env, "channel": "control"})).await;
-        hub.chat(&session, "play").await;
-        puppet.say(
-            &json!({"type": "system", "subtype": "init", "session_id": "5e55104d-0000-4000-8000-000000000001"})
-                .to_string(),
-        );
         (puppet, hub, session)
+    }
+
+    /// Has it say that a turn begins.
+    pub(crate) fn say_init(&self) {
+        let session = "5e55104d-0000-4000-8000-000000000001";
+        let init = json!({"type": "system", "subtype": "init", "session_id": session});
+        self.say(&init.to_string());
     }
 
     fn path(&self, name: &str) -> PathBuf {

@@ -11,7 +11,7 @@ use crate::common::{texts, types};
 use crate::hub_with_claude::HubWithClaude;
 
 /// A prompt that touches a file with Bash, which asks.
-fn touch(file: &str) -> String {
+pub(crate) fn touch(file: &str) -> String {
     prompt(&[Step::bash(&format!("touch {file}")), Step::text("done")])
 }
 
@@ -333,7 +333,7 @@ pub(crate) async fn a_follow_up_on_a_warm_child_is_sooner_than_a_new_process(
     Ok(())
 }
 
-async fn time_to_content(setup: &HubWithClaude, session: &str) -> Duration {
+pub(crate) async fn time_to_content(setup: &HubWithClaude, session: &str) -> Duration {
     let began = Instant::now();
     let chat = setup.hub.chat(session, &prompt(&[Step::text("here")])).await;
     loop {
@@ -350,7 +350,7 @@ async fn time_to_content(setup: &HubWithClaude, session: &str) -> Duration {
     took
 }
 
-fn median(mut times: Vec<Duration>) -> Duration {
+pub(crate) fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]
 }

@@ -27,6 +27,8 @@ mod matrix;
 #[cfg(target_os = "linux")]
 mod parked;
 #[cfg(target_os = "linux")]
+mod prestarted;
+#[cfg(target_os = "linux")]
 mod questions;
 
 /// Makes a suite of functions, each under its own name.
@@ -58,6 +60,11 @@ fn main() -> std::process::ExitCode {
         a_given_tool_is_asked_about_and_an_image_is_seen,;
         instructions:
         instructions_are_read_while_a_hook_beside_them_is_not_run,;
+        prestarted:
+        the_first_chat_has_the_process_that_waited,
+        it_survives_a_restart_of_the_server,
+        nothing_of_a_hostile_repository_runs_while_it_waits,
+        its_first_event_comes_sooner_than_that_of_a_cold_start,;
         questions:
         a_question_is_answered_with_an_option,
         a_plan_is_sent_back_once_and_then_approved,;

@@ -21,6 +21,8 @@ mod asks;
 #[path = "../common/mod.rs"]
 mod common;
 #[cfg(target_os = "linux")]
+mod early;
+#[cfg(target_os = "linux")]
 mod given;
 #[cfg(target_os = "linux")]
 mod hub_with_codex;
@@ -51,6 +53,8 @@ fn main() -> std::process::ExitCode {
         asks::a_hostile_repository_changes_nothing,
         asks::a_sandboxed_command_runs_and_an_escalation_asks,
         asks::a_rule_in_the_home_of_codex_keeps_it_from_starting,
+        early::the_first_chat_has_the_process_that_waited,
+        early::one_that_never_had_a_chat_leaves_nothing_to_resume,
         given::a_given_tool_is_asked_about_and_an_image_is_seen,
         tree::a_tree_of_both_agents_has_one_queue_one_budget_and_one_history,
         turns::a_message_reaches_a_running_turn,

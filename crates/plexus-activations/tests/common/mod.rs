@@ -13,6 +13,7 @@ use futures::StreamExt;
 use plexus_agents::ClaudeCode;
 use plexus_core::{ActivationInfo, Call, CallError, Caller, Hub, Reply, ReplyStream, SecretToken};
 use plexus_engine::agents::Drivers;
+use plexus_engine::settings::Prestart;
 use plexus_engine::{Engine, ProgramLine, Settings};
 use plexus_store::{Durability, Prompts, Pruned, SqliteOptions, SqliteStore, Store};
 use plexus_wire::FIRST_AGENT;
@@ -57,6 +58,9 @@ impl SimulatedHub {
         let mut settings = Settings::new(folder.path().join("data"), shim);
         settings.install(FIRST_AGENT, agent);
         settings.grace = Duration::from_secs(1);
+        // Tests count processes and run directories. One that is about agents which are started
+        // before their first chat asks for it.
+        settings.prestart = Prestart::Off;
         change(&mut settings);
         let (store, engine, hub) = build(&settings, &drivers);
         engine.start().await.unwrap();

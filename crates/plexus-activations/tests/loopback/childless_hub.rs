@@ -68,6 +68,7 @@ impl ChildlessHub {
         std::fs::create_dir_all(folder.path().join("work")).unwrap();
         let mut settings = Settings::new(folder.path().join("data"), nothing());
         settings.install(FIRST_AGENT, nothing());
+        settings.prestart = plexus_engine::settings::Prestart::Off;
         change(&mut settings);
         let engine = Engine::new(
             Arc::clone(&store),

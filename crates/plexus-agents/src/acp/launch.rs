@@ -257,7 +257,6 @@ mod tests {
     use plexus_engine::driver::OutLine;
     use plexus_engine::session::SessionConfig;
     use plexus_wire::SecretToken;
-    use uuid::Uuid;
 
     use super::*;
 
@@ -285,9 +284,7 @@ mod tests {
             run_dir: Path::new("/r"),
             own_home: None,
             live_text: false,
-            prompt_id: Uuid::nil(),
-            prompt: "do it",
-            images: &[],
+            prompt: None,
         }
     }
 

@@ -153,6 +153,11 @@ impl Driver for Acp {
         self.profile.absent.iter().map(PathBuf::from).collect()
     }
 
+    /// Most agents keep a session as soon as it is opened, and each reads files of its own then.
+    fn prestarts(&self) -> bool {
+        false
+    }
+
     /// Everything it writes outside the session's directories must be known: either it has a home
     /// directory of ours, or it is an agent whose files are known.
     fn wall(&self) -> Option<WallNeeds> {

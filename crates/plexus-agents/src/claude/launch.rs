@@ -9,7 +9,8 @@ use std::path::Path;
 
 use claude_code::MAX_PROMPT_ARGUMENT_BYTES;
 use plexus_engine::driver::{
-    Channel, Conversation, Launch, LaunchError, Plan, PlanFile, ProjectFiles, Say, Stdin,
+    Channel, Conversation, FirstPrompt, Launch, LaunchError, Plan, PlanFile, ProjectFiles, Say,
+    Stdin,
 };
 use plexus_engine::mcp::{HUB_SERVER, PERMIT_SERVER, mcp_permit_server, mcp_server};
 use plexus_engine::wall::{ConfigDir, ModelDoor, WallNeeds};
@@ -144,26 +145,30 @@ const ASK_ABOUT_ALL: &[&str] = &[
 
 /// Says what to start.
 pub(super) fn plan(launch: &Launch<'_>) -> Result<Plan, LaunchError> {
-    if launch.channel == Channel::Mcp && !launch.images.is_empty() {
-        let why = "images of a prompt need the control channel, and this session asks over MCP";
-        return Err(LaunchError(why.to_owned()));
-    }
-    let mcp_config = mcp_config(launch)?;
-    let in_argv =
-        launch.channel == Channel::Mcp && launch.prompt.len() <= MAX_PROMPT_ARGUMENT_BYTES;
-    let path = mcp_config.is_some().then(|| launch.run_dir.join(MCP_CONFIG));
-    let args = arguments(launch, path.as_deref(), in_argv.then_some(launch.prompt))?;
-    let stdin = match (launch.channel, in_argv) {
+    let (in_argv, stdin) = match (launch.channel, launch.prompt) {
         // A woken process asks about the parked call by itself.
-        (Channel::Control, _) if wakes(launch).is_some() => Stdin::Lines(Vec::new()),
-        (Channel::Control, _) => {
-            let prompt =
-                Say::Prompt { id: launch.prompt_id, text: launch.prompt, images: launch.images };
-            Stdin::Lines(write::lines(&prompt))
+        (Channel::Control, None) if wakes(launch).is_some() => (None, Stdin::Lines(Vec::new())),
+        // One that is started early waits for its prompt. This question has it prepare what it
+        // would otherwise prepare in its first turn.
+        (Channel::Control, None) => (None, Stdin::Lines(write::lines(&Say::WhatIsOpen))),
+        (Channel::Control, Some(FirstPrompt { id, text, images })) => {
+            (None, Stdin::Lines(write::lines(&Say::Prompt { id, text, images })))
         }
-        (Channel::Mcp, true) => Stdin::Nothing,
-        (Channel::Mcp, false) => Stdin::Text(launch.prompt.to_owned()),
+        (Channel::Mcp, None) => {
+            return Err(LaunchError("over MCP it cannot start without a prompt".to_owned()));
+        }
+        (Channel::Mcp, Some(prompt)) if !prompt.images.is_empty() => {
+            let why = "images of a prompt need the control channel, and this session asks over MCP";
+            return Err(LaunchError(why.to_owned()));
+        }
+        (Channel::Mcp, Some(prompt)) if prompt.text.len() <= MAX_PROMPT_ARGUMENT_BYTES => {
+            (Some(prompt.text), Stdin::Nothing)
+        }
+        (Channel::Mcp, Some(prompt)) => (None, Stdin::Text(prompt.text.to_owned())),
     };
+    let mcp_config = mcp_config(launch)?;
+    let path = mcp_config.is_some().then(|| launch.run_dir.join(MCP_CONFIG));
+    let args = arguments(launch, path.as_deref(), in_argv)?;
     let files =
         mcp_config.into_iter().map(|content| PlanFile { name: MCP_CONFIG.to_owned(), content });
     Ok(Plan {
@@ -420,10 +425,12 @@ mod tests {
             run_dir: Path::new("/r"),
             own_home: None,
             live_text: false,
-            prompt_id: Uuid::nil(),
-            prompt: "--do it",
-            images: &[],
+            prompt: Some(prompt("--do it")),
         }
+    }
+
+    fn prompt(text: &str) -> FirstPrompt<'_> {
+        FirstPrompt { id: Uuid::nil(), text, images: &[] }
     }
 
     fn text(launch: &Launch<'_>) -> String {
@@ -502,7 +509,8 @@ mod tests {
     fn images_travel_with_the_prompt_on_the_control_channel_alone() {
         let config = config();
         let images = [plexus_wire::PromptImage::new("image/png", "AAAA")];
-        let launch = Launch { images: &images, ..control(&config) };
+        let prompt = FirstPrompt { images: &images, ..prompt("--do it") };
+        let launch = Launch { prompt: Some(prompt), ..control(&config) };
         let Stdin::Lines(lines) = plan(&launch).unwrap().stdin else { panic!("no lines") };
         let line: serde_json::Value = serde_json::from_slice(lines[0].as_bytes()).unwrap();
         let source = json!({"type": "base64", "media_type": "image/png", "data": "AAAA"});
@@ -516,10 +524,11 @@ mod tests {
 
     #[test]
     fn a_prompt_too_long_for_an_argument_is_read_from_stdin() {
-        let (config, prompt) = (config(), "x".repeat(MAX_PROMPT_ARGUMENT_BYTES + 1));
-        let launch = Launch { channel: Channel::Mcp, prompt: &prompt, ..control(&config) };
+        let (config, long) = (config(), "x".repeat(MAX_PROMPT_ARGUMENT_BYTES + 1));
+        let prompt = Some(prompt(&long));
+        let launch = Launch { channel: Channel::Mcp, prompt, ..control(&config) };
         assert!(!text(&launch).contains("xxx"));
-        assert!(matches!(plan(&launch).unwrap().stdin, Stdin::Text(text) if text == prompt));
+        assert!(matches!(plan(&launch).unwrap().stdin, Stdin::Text(text) if text == long));
     }
 
     #[test]
@@ -541,12 +550,25 @@ mod tests {
         let config = config();
         let (id, tool_name) = ("abc".to_owned(), "mcp__t__put".to_owned());
         let conversation = Conversation::Wake { id, tool_name };
-        let launch = Launch { conversation, ..control(&config) };
+        let launch = Launch { conversation, prompt: None, ..control(&config) };
         let text = text(&launch);
         assert!(text.contains(" --resume abc ") && !text.contains("--fork-session"), "{text}");
         assert!(text.contains(r#""ask":["mcp__t__put"]"#), "{text}");
         let Stdin::Lines(lines) = plan(&launch).unwrap().stdin else { panic!("no lines") };
         assert_eq!(lines, []);
+    }
+
+    #[test]
+    fn a_process_that_waits_for_its_prompt_has_the_arguments_of_any_other() {
+        let config = config();
+        let waits = Launch { prompt: None, ..control(&config) };
+        assert_eq!(text(&waits), text(&control(&config)));
+        let Stdin::Lines(lines) = plan(&waits).unwrap().stdin else { panic!("no lines") };
+        let said: Vec<_> =
+            lines.iter().map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
+        assert!(said.len() == 1 && said[0].contains("initialize"), "{said:?}");
+        let over_mcp = Launch { channel: Channel::Mcp, ..waits };
+        assert!(plan(&over_mcp).unwrap_err().to_string().contains("without a prompt"));
     }
 
     #[test]

@@ -69,6 +69,11 @@ impl Driver for ClaudeCode {
         true
     }
 
+    /// It sends nothing until its first prompt, with which its conversation begins.
+    fn prestarts(&self) -> bool {
+        true
+    }
+
     fn identify(
         &self,
         program: &Path,

@@ -124,6 +124,15 @@ impl Driver for Codex {
         Some(launch::wall())
     }
 
+    /// A thread is on disk only once it has its first message.
+    fn prestarts(&self) -> bool {
+        true
+    }
+
+    fn read_at_start(&self) -> Vec<&'static str> {
+        vec!["AGENTS.md", "AGENTS.override.md", ".codex"]
+    }
+
     fn takes_edit(&self, tool_name: &str) -> bool {
         [ASK_USER, MCP_ASK].contains(&tool_name)
     }

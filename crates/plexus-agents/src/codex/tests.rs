@@ -264,9 +264,7 @@ fn launch<'a>(config: &'a SessionConfig, conversation: Conversation) -> Launch<'
         run_dir: Path::new("/r"),
         own_home: None,
         live_text: true,
-        prompt_id: Uuid::nil(),
-        prompt: "--do it",
-        images: &[],
+        prompt: None,
     }
 }
 

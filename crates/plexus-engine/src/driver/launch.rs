@@ -91,10 +91,18 @@ pub struct Launch<'a> {
     pub own_home: Option<&'a Path>,
     /// Whether somebody wants live text.
     pub live_text: bool,
-    /// The prompt that the run is started for.
-    pub prompt_id: Uuid,
+    /// The prompt that the run is started for; `None` when it is started before its first prompt,
+    /// or to ask again about a parked call.
+    pub prompt: Option<FirstPrompt<'a>>,
+}
+
+/// The prompt that a run is started for.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstPrompt<'a> {
+    /// Its id.
+    pub id: Uuid,
     /// Its text.
-    pub prompt: &'a str,
+    pub text: &'a str,
     /// Its images.
     pub images: &'a [PromptImage],
 }

@@ -49,6 +49,12 @@ pub trait AnyDriver: Send + Sync + 'static {
     /// As [`Driver::project_files`].
     fn project_files(&self) -> ProjectFiles;
 
+    /// As [`Driver::prestarts`].
+    fn prestarts(&self) -> bool;
+
+    /// As [`Driver::read_at_start`].
+    fn read_at_start(&self) -> Vec<&'static str>;
+
     /// As [`Driver::launch`].
     ///
     /// # Errors
@@ -183,6 +189,14 @@ impl<D: Driver> AnyDriver for D {
 
     fn project_files(&self) -> ProjectFiles {
         Driver::project_files(self)
+    }
+
+    fn prestarts(&self) -> bool {
+        Driver::prestarts(self)
+    }
+
+    fn read_at_start(&self) -> Vec<&'static str> {
+        Driver::read_at_start(self)
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError> {

@@ -34,8 +34,8 @@ use crate::session::SessionConfig;
 use crate::wall::WallNeeds;
 
 pub use launch::{
-    AgentHome, Channel, Conversation, HomeContent, HomeFile, Launch, LaunchError, McpDoor, Plan,
-    PlanFile, Stdin,
+    AgentHome, Channel, Conversation, FirstPrompt, HomeContent, HomeFile, Launch, LaunchError,
+    McpDoor, Plan, PlanFile, Stdin,
 };
 pub use memory::{Memory, Report, TurnReport};
 pub use mind::{AnyDriver, Mind};
@@ -64,6 +64,20 @@ pub trait Driver: Send + Sync + 'static {
     /// restarted server sends a prompt again that the agent has not echoed; if not, never.
     fn prompts_repeat(&self) -> bool {
         false
+    }
+
+    /// Whether a process can be started before it has a prompt, and then takes its first one as it
+    /// takes later ones. It must neither begin a turn nor keep a conversation that a later process
+    /// would resume until it has the prompt.
+    fn prestarts(&self) -> bool {
+        false
+    }
+
+    /// The files of a project, relative to it, that the agent reads when its process starts. A
+    /// process that was started before one of them changed is not used.
+    fn read_at_start(&self) -> Vec<&'static str> {
+        let files = self.project_files();
+        files.instructions.iter().chain(files.settings).copied().collect()
     }
 
     /// Whether an allow of this tool may carry another input than the one that was asked about. A

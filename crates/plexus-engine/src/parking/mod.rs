@@ -85,13 +85,21 @@ pub(crate) fn memory_is_short() -> bool {
 }
 
 fn is_short(meminfo: &str) -> bool {
-    let kib = |name: &str| -> Option<u64> {
-        let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim_start_matches(':').split_whitespace().next()?.parse().ok()
-    };
-    kib("MemTotal")
-        .zip(kib("MemAvailable"))
+    kib(meminfo, "MemTotal")
+        .zip(kib(meminfo, "MemAvailable"))
         .is_some_and(|(total, available)| available < total / SHORT_OF_MEMORY)
+}
+
+/// The memory that the machine could give to a new process, in bytes; `None` where it does not say.
+#[must_use]
+pub fn available_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    kib(&text, "MemAvailable").map(|kib| kib.saturating_mul(1024))
+}
+
+fn kib(meminfo: &str, name: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim_start_matches(':').split_whitespace().next()?.parse().ok()
 }
 
 /// A variable of the environment of a session's children, of those that they have of the server, of

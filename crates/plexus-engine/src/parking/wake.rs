@@ -10,14 +10,12 @@ use plexus_store::{
     ApprovalRecord, Change, Chat, JsonText, ParkApproval, ParkStep, Priority, RunKey,
     SessionRecord, StoreError, UpdateSession,
 };
-use uuid::Uuid;
 
 use super::transcript::{self, Unwakeable};
 use super::{ParkedFacts, child_env, contents, directories, inode, packed};
 use crate::driver::{AnyDriver, Begin, Channel, Conversation, WokenCall};
 use crate::home::find_unwanted;
 use crate::instructions;
-use crate::prompt::Prompt;
 use crate::run::state::{Begun, OpenChat, RunState};
 use crate::run::woken::Woken;
 use crate::run::{Origin, Run, RunKeeper};
@@ -116,13 +114,14 @@ impl Starter {
             config: &config,
             channel,
             conversation,
+            prompt: None,
             fork_of,
             reads_instructions,
         };
         let started = async {
             self.mark(&agent.driver, facts, shipped, record).await?;
             plexus_fault::point!("wake.marked");
-            self.launch_child(begun, Uuid::nil(), &Prompt::default()).await
+            self.launch_child(begun).await
         };
         match started.await {
             Ok(hold) => {

@@ -314,6 +314,12 @@ impl Run {
     /// Opens a chat for a turn that nobody here asked for. When somebody starts one in this very
     /// moment the turn belongs to that, and its prompt follows.
     async fn open_own_chat(&mut self) -> Result<(), StoreError> {
+        if self.state.prestarted.is_some() {
+            tracing::warn!(run = %self.key, "an agent began to work before its first chat; it is \
+                ended, and the chat starts another");
+            self.end_now();
+            return Ok(());
+        }
         let session = self.store.session(self.key.session).await?;
         let mut state = self.state.clone();
         let mut changes = Vec::new();

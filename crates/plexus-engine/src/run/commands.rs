@@ -25,8 +25,8 @@ use crate::wait::{Heard, STORE_RETRY};
 impl Run {
     pub(super) async fn command(&mut self, command: Command) {
         match command {
-            Command::Chat { chat, prompt_uuid, prompt, taken } => {
-                let answer = self.take_chat(chat, prompt_uuid, &prompt).await;
+            Command::Chat { chat, prompt_uuid, prompt, start, taken } => {
+                let answer = self.take_chat(chat, prompt_uuid, &prompt, start.as_deref()).await;
                 // A caller that has gone away loses nothing: the chat is stored, and its prompt
                 // sent.
                 let _gone = taken.send(answer);
@@ -61,7 +61,13 @@ impl Run {
         self.end_now();
     }
 
-    async fn take_chat(&mut self, chat: u32, prompt_uuid: Uuid, prompt: &Prompt) -> Taken {
+    async fn take_chat(
+        &mut self,
+        chat: u32,
+        prompt_uuid: Uuid,
+        prompt: &Prompt,
+        start: Option<&str>,
+    ) -> Taken {
         if self.state.chat.as_ref().is_some_and(|open| open.number == chat) {
             return Taken::Yes;
         }
@@ -76,24 +82,46 @@ impl Run {
         if self.meets_what_it_would_run().await {
             return Taken::No;
         }
+        let prestarted = self.state.prestarted.as_ref();
+        if prestarted.is_some_and(|it| start != Some(it.start.as_str())) {
+            tracing::info!(run = %self.key, "an agent that was started before its first chat would \
+                be started otherwise now; it is ended");
+            return Taken::No;
+        }
         // The shim must not end it as idle from here on.
         if let Err(error) = self.dir.clear_idle() {
             tracing::warn!(run = %self.key, %error, "could not wake an idle child");
             return Taken::No;
         }
         let mut state = self.state.clone();
+        let told = state.prestarted.take().map(|it| it.told).unwrap_or_default();
         state.open(OpenChat::new(chat, Some(prompt_uuid), Begun::OnWarm));
-        let (text, images) = (&prompt.text, &prompt.images);
-        let lines = state.mind.write(&Say::Prompt { id: prompt_uuid, text, images });
-        state.owe(self.next_line(), lines);
+        // One that was started before its first chat may still be in its handshake; the prompt
+        // follows once it is ready.
+        if !state.mind.report().is_beginning {
+            let (text, images) = (&prompt.text, &prompt.images);
+            let lines = state.mind.write(&Say::Prompt { id: prompt_uuid, text, images });
+            state.owe(self.next_line(), lines);
+        }
         let update = UpdateRun { idle_since: Patch::Clear, ..UpdateRun::of(self.key) };
-        let assign =
-            Change::AssignRun(AssignRun { session: self.key.session, chat, run: self.key.n });
-        if let Err(error) = self.remember(state, update, vec![assign]).await {
+        let session = self.key.session;
+        let mut changes = vec![Change::AssignRun(AssignRun { session, chat, run: self.key.n })];
+        match told.iter().map(ToNewEvent::to_new_event).collect::<Result<Vec<_>, _>>() {
+            Ok(events) if events.is_empty() => {}
+            Ok(events) => {
+                changes.push(Change::AppendEvents(AppendEvents { session, chat, events }));
+            }
+            Err(error) => {
+                tracing::warn!(run = %self.key, %error, "could not tell how a child was started");
+                return Taken::No;
+            }
+        }
+        if let Err(error) = self.remember(state, update, changes).await {
             tracing::warn!(run = %self.key, %error, "could not hand a chat to a warm child");
             return Taken::No;
         }
         plexus_fault::point!("warm.chat.committed");
+        self.facts.set_prestarted(false);
         self.facts.set_idle(None);
         self.pay_what_is_owed();
         Taken::Yes

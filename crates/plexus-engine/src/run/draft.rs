@@ -88,6 +88,8 @@ impl Draft {
     pub(super) fn event(&mut self, event: &ChatEvent) -> Result<(), StoreError> {
         if self.state.chat.is_some() {
             self.events.push(event.to_new_event()?);
+        } else if let Some(prestarted) = &mut self.state.prestarted {
+            prestarted.tell(event);
         } else {
             tracing::debug!(session = %self.known.session.id, kind = event.type_name(), "nothing \
                 is open that this could be said in");

@@ -165,6 +165,10 @@ impl Run {
     /// The process is gone: store the rest of its journal, end what is open, and clean up.
     pub(super) async fn finish(&mut self) -> Result<(), Over> {
         plexus_fault::point!("exit.noticed");
+        if self.state.prestarted.is_some() && !self.is_leaving() {
+            tracing::warn!(run = %self.key, stderr = %self.state.stderr_tail, "an agent that was \
+                started before its first chat has ended by itself; the chat starts another");
+        }
         let exit = self.dir.read_exit().unwrap_or_else(|error| {
             tracing::warn!(run = %self.key, %error, "could not read how a child ended");
             None

@@ -23,7 +23,15 @@ const ASK_PATIENCE: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(crate) enum Command {
     /// Serve this chat next.
-    Chat { chat: u32, prompt_uuid: Uuid, prompt: Prompt, taken: oneshot::Sender<Taken> },
+    Chat {
+        chat: u32,
+        prompt_uuid: Uuid,
+        prompt: Prompt,
+        /// What a process for it would be started with now, as a digest. A run that has served a
+        /// chat is not asked about it.
+        start: Option<String>,
+        taken: oneshot::Sender<Taken>,
+    },
     /// Put a message into the running chat.
     Send { by: Caller, text: String, done: oneshot::Sender<Result<(), CallError>> },
     /// End the running chat; answered once that wish is durable.
@@ -107,6 +115,7 @@ impl RunHandle {
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     idle_since: Mutex<Option<Instant>>,
+    prestarted: AtomicBool,
     closing: AtomicBool,
     journal_bytes: AtomicU64,
 }
@@ -119,6 +128,15 @@ impl Facts {
 
     pub(super) fn set_idle(&self, since: Option<Instant>) {
         *self.idle_since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+    }
+
+    /// Whether it was started before its first chat, and has had none yet.
+    pub(crate) fn is_prestarted(&self) -> bool {
+        self.prestarted.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_prestarted(&self, is_prestarted: bool) {
+        self.prestarted.store(is_prestarted, Ordering::Release);
     }
 
     /// Whether it takes no more work.

@@ -218,6 +218,7 @@ impl Run {
         if state.chat.is_none() {
             facts.set_idle(Some(Instant::now()));
         }
+        facts.set_prestarted(state.prestarted.is_some());
         if inbox.close_waiting {
             facts.set_closing();
         }
@@ -448,7 +449,11 @@ impl Run {
     /// Ends an agent whose time for getting ready is over, unless it is ready.
     async fn end_unready(&mut self) {
         self.ready_by = None;
-        if self.state.mind.report().is_beginning {
+        if self.state.mind.report().is_beginning && self.state.chat.is_none() {
+            tracing::warn!(run = %self.key, "an agent that was started before its first chat is \
+                not ready for a prompt; it is ended");
+            self.end_now();
+        } else if self.state.mind.report().is_beginning {
             let limit = self.settings.handshake.as_secs();
             let words = format!("the agent was not ready for a prompt within {limit} s");
             self.stop(StopReason::TimedOut, words).await;

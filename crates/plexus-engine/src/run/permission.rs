@@ -32,6 +32,9 @@ impl Run {
         if draft.state.chat.as_ref().is_some_and(|chat| chat.stop.is_some()) {
             return self.refuse(draft, ask, "ask: the chat is being stopped");
         }
+        if draft.state.prestarted.is_some() {
+            return self.refuse(draft, ask, "ask: no chat has begun, so nobody can be asked");
+        }
         if Self::is_asked_again(draft, ask) {
             return self.asked_again(draft, ask).await;
         }

@@ -5,9 +5,11 @@
 //! starts in line; the runs themselves are tasks of their own.
 //!
 //! - this file: serving chats, keeping children and ending them;
+//! - [`prestart`]: agents that are started before their first chat;
 //! - [`reattach`]: runs that an earlier server left;
 //! - [`waking`]: agents that were parked.
 
+mod prestart;
 mod reattach;
 mod waking;
 
@@ -34,6 +36,7 @@ use crate::run::{COMMAND_QUEUE, Command, Keeping, Run, RunHandle, RunKeeper, Tak
 use crate::settings::Settings;
 use crate::start::{StartError, Starter};
 use crate::wait::STORE_RETRY;
+pub use prestart::{PRESTART_MEMORY_BYTES, memory_allows};
 use waking::Refused;
 
 /// How often leases are touched and idle children looked at. The shim gives an idle child minutes,
@@ -77,6 +80,8 @@ pub struct Supervisor {
     live: Mutex<HashMap<SessionId, RunHandle>>,
     starts: Mutex<HashMap<SessionId, Arc<tokio::sync::Mutex<()>>>>,
     places: Arc<Semaphore>,
+    /// Sessions whose agents are being started before their first chat.
+    prestarting: Mutex<HashSet<SessionId>>,
     /// Parked agents that are being woken.
     waking: Mutex<HashSet<ApprovalId>>,
     /// Agents of other servers that could not be woken here.
@@ -101,6 +106,7 @@ impl Supervisor {
             live: Mutex::default(),
             starts: Mutex::default(),
             places,
+            prestarting: Mutex::default(),
             waking: Mutex::default(),
             refused: Mutex::default(),
             tasks: TaskTracker::new(),
@@ -183,11 +189,16 @@ impl Supervisor {
 
     /// Offers a chat to the session's warm child.
     async fn offer(&self, handle: &RunHandle, chat: &Chat, prompt: &Prompt) -> Taken {
+        let start = match handle.facts.is_prestarted() {
+            true => self.start_digest(handle.key.session).await,
+            false => None,
+        };
         let (taken, answer) = oneshot::channel();
         let command = Command::Chat {
             chat: chat.number,
             prompt_uuid: chat.prompt_uuid,
             prompt: prompt.clone(),
+            start,
             taken,
         };
         match handle.commands.send(command).await {
@@ -352,14 +363,16 @@ impl Supervisor {
 
     /// Keeps the number of idle children within its bound.
     fn trim_warm(&self) {
-        let idle = self
-            .live()
-            .values()
-            .filter(|run| run.facts.idle_since().is_some() && !run.facts.is_closing())
-            .count();
-        if idle > self.settings.max_warm {
+        if self.count_idle() > self.settings.max_warm {
             self.evict_longest_idle();
         }
+    }
+
+    /// How many children wait for work and may go on waiting.
+    fn count_idle(&self) -> usize {
+        let live = self.live();
+        let idle = |run: &&RunHandle| run.facts.idle_since().is_some() && !run.facts.is_closing();
+        live.values().filter(idle).count()
     }
 
     fn evict_longest_idle(&self) {

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use plexus_confine::Tier;
 use plexus_confine::egress::HostPattern;
-use plexus_engine::settings::{Settings, ToolNames};
+use plexus_engine::settings::{Prestart, Settings, ToolNames};
 use plexus_engine::wall::WallSettings;
 use plexus_store::Durability;
 use plexus_wire::{ChannelChoice, Confine};
@@ -268,6 +268,8 @@ pub struct Warm {
     pub max_age_secs: u64,
     /// When one is replaced because of what it has written, in bytes.
     pub max_journal_bytes: u64,
+    /// Whether one is started for a session before its first prompt.
+    pub prestart: Prestart,
 }
 
 impl Default for Config {
@@ -338,7 +340,13 @@ impl Default for Limits {
 
 impl Default for Warm {
     fn default() -> Self {
-        Self { max: 4, idle_secs: 300, max_age_secs: 3_600, max_journal_bytes: 64 * 1024 * 1024 }
+        Self {
+            max: 4,
+            idle_secs: 300,
+            max_age_secs: 3_600,
+            max_journal_bytes: 64 * 1024 * 1024,
+            prestart: Prestart::Auto,
+        }
     }
 }
 
@@ -382,6 +390,7 @@ impl Config {
         settings.warm_idle = Duration::from_secs(self.warm.idle_secs);
         settings.warm_max_age = Duration::from_secs(self.warm.max_age_secs);
         settings.warm_max_journal_bytes = self.warm.max_journal_bytes;
+        settings.prestart = self.warm.prestart;
     }
 
     /// Returns how the store treats the disk.

@@ -60,7 +60,10 @@ impl CaseServer {
         for name in ["work", "faults"] {
             std::fs::create_dir(folder.path().join(name))?;
         }
-        let warm = if case.warmth == Warmth::Warm { 4 } else { 0 };
+        let warm = match case.warmth {
+            Warmth::Warm | Warmth::Early => 4,
+            Warmth::Cold | Warmth::Parks => 0,
+        };
         let sets = [
             format!("warm.max={warm}"),
             "limits.grace_secs=1".into(),
@@ -113,6 +116,7 @@ impl CaseServer {
         };
         params["working_dir"] = json!(self.work());
         params["env"] = self.session_env();
+        params["prestart"] = json!(self.case.warmth == Warmth::Early);
         if self.case.victim == Victim::Egress {
             params["confine"] = json!("workspace");
         }
@@ -155,6 +159,22 @@ impl CaseServer {
 
     pub(crate) fn log(&self) -> String {
         self.server.log()
+    }
+
+    /// Waits until an agent that is started before its first chat is there, or was struck on the
+    /// way.
+    pub(crate) async fn agent_waits(&mut self, session: &str) -> Result<()> {
+        if self.case.warmth != Warmth::Early {
+            return Ok(());
+        }
+        let dir = plexus_shim::layout::RunDir::new(self.runs().join(session).join("0"));
+        let deadline = Instant::now() + PATIENCE + self.case.outage;
+        while !self.was_struck() && dir.read_pid().ok().flatten().is_none() {
+            self.keep_alive().await?;
+            ensure!(Instant::now() < deadline, "no agent was started early\n{}", self.log());
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
     }
 
     /// Calls until there is an answer, through whatever becomes of the server.

@@ -291,7 +291,8 @@ pub(crate) async fn nothing_of_a_dead_run_lives(
     chat: u64,
 ) -> Result<()> {
     let failed = told.ended.get(&chat).is_some_and(|status| status == "failed");
-    let leaves = case.warmth != Warmth::Warm || case.channel == Channel::Mcp || failed;
+    let stays = matches!(case.warmth, Warmth::Warm | Warmth::Early);
+    let leaves = !stays || case.channel == Channel::Mcp || failed;
     if leaves { gone(place, &format!("chat {chat}")).await } else { Ok(()) }
 }
 

@@ -59,6 +59,8 @@ pub(crate) enum Blow {
 pub(crate) enum Warmth {
     Warm,
     Cold,
+    /// They stay, and the first is started before its first prompt.
+    Early,
     /// They leave, also while they ask: the first question is answered when its agent is parked.
     Parks,
 }
@@ -138,6 +140,11 @@ const fn parks(name: &'static str, nth: u32) -> Point {
     Point { warmth: Warmth::Parks, ..at(name, nth, CONTROL) }
 }
 
+/// A point of a story whose first process waits for its first prompt.
+const fn early(name: &'static str, nth: u32) -> Point {
+    Point { warmth: Warmth::Early, ..at(name, nth, CONTROL) }
+}
+
 /// The server's own points, along a chat: its start, what comes out, what is asked, answered and
 /// delivered, its end, and the next chat.
 const SERVER: &[Point] = &[
@@ -204,6 +211,19 @@ const PARKING: &[Point] = &[
     parks("echo.seen", 1),
 ];
 
+/// The server's points while it starts an agent before its first chat, while that waits, and when
+/// it gets the chat.
+const EARLY: &[Point] = &[
+    early("launch.row.committed", 1),
+    early("launch.dir.made", 1),
+    early("launch.shim.started", 1),
+    early("prestart.adopted", 1),
+    early("warm.chat.committed", 1),
+];
+
+/// Points of a shim whose agent waits for its first chat.
+const EARLY_SHIM: &[Point] = &[early("shim.child.started", 1), early("shim.pid.written", 1)];
+
 /// Points of a woken process: before it asks again, and around the call that it was allowed.
 const WOKEN: &[Point] =
     &[parks("sim.woken", 1), parks("sim.tool.before", 1), parks("sim.tool.after", 1)];
@@ -261,6 +281,7 @@ const EGRESS: &[Point] = &[
 /// strikes all that they reach.
 const SAMPLE: &[(Victim, &str, u32)] = &[
     (Victim::Server, "launch.row.committed", 1),
+    (Victim::Server, "prestart.adopted", 1),
     (Victim::Server, "batch.commit.after", 4),
     (Victim::Server, "approval.committed", 1),
     (Victim::Server, "decision.committed", 1),
@@ -300,6 +321,8 @@ fn cases_of(agent: Agent, full: bool) -> Vec<Case> {
     let table = [
         (Victim::Server, SERVER),
         (Victim::Server, PARKING),
+        (Victim::Server, EARLY),
+        (Victim::Shim, EARLY_SHIM),
         (Victim::Child, WOKEN),
         (Victim::NextServer, NEXT_SERVER),
         (Victim::Shim, SHIM),
@@ -345,6 +368,10 @@ fn is_played(agent: Agent, victim: Victim, point: &Point, full: bool) -> bool {
     let own = point.warmth == Warmth::Parks
         || matches!(victim, Victim::Egress | Victim::Database)
         || point.name == "echo.seen";
+    // No agent of the Agent Client Protocol is started before its first prompt.
+    if agent == Agent::Acp && point.warmth == Warmth::Early {
+        return false;
+    }
     let is_sampled = || SAMPLE.contains(&(victim, point.name, point.nth));
     agent == Agent::Claude || (!own && (full || is_sampled()))
 }

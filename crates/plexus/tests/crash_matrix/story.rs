@@ -133,6 +133,7 @@ pub(crate) async fn play(case: &Case) -> Result<()> {
 
 async fn tell(place: &mut CaseServer, case: &Case) -> Result<()> {
     let mut told = Told { session: create(place).await?, ..Told::default() };
+    place.agent_waits(&told.session).await?;
     let mut cursor = None;
     for chat in 0..4 {
         start(place, &told.session, chat, case).await?;

@@ -735,6 +735,8 @@ class CreateParams(TypedDict):
     """A name, unique among the sessions you create."""
     parent: NotRequired[SessionId | None]
     """The session that is to be its parent. Only the operator may say."""
+    prestart: NotRequired[bool | None]
+    """Whether its agent is started before the first prompt, which is answered sooner then."""
     project_settings: NotRequired[ProjectSettings | None]
     """What is read of the repository: `instructions` (`CLAUDE.md`; without this parameter),
     `ignore` (nothing), or `trust` (its settings and hooks too; only the operator may)."""

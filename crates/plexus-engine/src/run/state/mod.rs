@@ -24,6 +24,9 @@ const MAX_STDERR_NOTICES: u32 = 100;
 /// How much of stderr is kept to explain a run that died.
 const STDERR_TAIL_BYTES: usize = 4 * 1024;
 
+/// Events that are kept for the first chat of a run that was started before it.
+const MAX_EARLY_EVENTS: usize = 64;
+
 /// What must be known of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct RunState {
@@ -46,8 +49,29 @@ pub(crate) struct RunState {
     pub(crate) parking: Option<ApprovalId>,
     /// The call for which its process was woken.
     pub(crate) woken: Option<Woken>,
+    /// What is known of a run that was started before its first chat, until it has one.
+    pub(crate) prestarted: Option<Prestarted>,
     /// What the agent said.
     pub(crate) mind: Box<dyn Mind>,
+}
+
+/// A run that was started before its first chat.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub(crate) struct Prestarted {
+    /// What its first chat begins with: how it was started, and what it said meanwhile.
+    pub(crate) told: Vec<ChatEvent>,
+    /// The digest of everything that its start depended on.
+    pub(crate) start: String,
+}
+
+impl Prestarted {
+    /// Keeps what the agent says before its first chat.
+    pub(crate) fn tell(&mut self, event: &ChatEvent) {
+        let is_for_readers = matches!(event, ChatEvent::Notice { .. } | ChatEvent::Error { .. });
+        if is_for_readers && self.told.len() < MAX_EARLY_EVENTS {
+            self.told.push(event.clone());
+        }
+    }
 }
 
 /// What the agent gets once the state that says so is stored. The number under which it is put
@@ -126,6 +150,7 @@ impl PartialEq for RunState {
             owed,
             parking,
             woken,
+            prestarted,
             mind,
         } = self;
         *chat == other.chat
@@ -137,6 +162,7 @@ impl PartialEq for RunState {
             && *owed == other.owed
             && *parking == other.parking
             && *woken == other.woken
+            && *prestarted == other.prestarted
             && mind.knows_the_same(&*other.mind)
     }
 }
@@ -176,6 +202,11 @@ impl RunState {
         state
     }
 
+    /// The state of a run that begins without a chat.
+    pub(crate) fn prestart(mind: Box<dyn Mind>, prestarted: Prestarted) -> Self {
+        Self { prestarted: Some(prestarted), ..Self::empty(mind) }
+    }
+
     fn empty(mind: Box<dyn Mind>) -> Self {
         Self {
             chat: None,
@@ -187,6 +218,7 @@ impl RunState {
             owed: None,
             parking: None,
             woken: None,
+            prestarted: None,
             mind,
         }
     }
@@ -216,6 +248,7 @@ impl RunState {
             owed: stored.owed,
             parking: stored.parking,
             woken: stored.woken,
+            prestarted: stored.prestarted,
             mind,
         })
     }
@@ -232,6 +265,7 @@ impl RunState {
             owed: self.owed.clone(),
             parking: self.parking,
             woken: self.woken.clone(),
+            prestarted: self.prestarted.clone(),
             agent: Some(self.mind.stored()?),
             breach: None,
         })
@@ -273,7 +307,10 @@ impl RunState {
             }
             self.stderr_tail.drain(..cut);
         }
-        let chat = self.chat.as_mut()?;
+        let Some(chat) = self.chat.as_mut() else {
+            let waits = self.prestarted.is_some();
+            return waits.then(|| ChatEvent::notice(format!("stderr: {text}")));
+        };
         chat.stderr_notices = chat.stderr_notices.saturating_add(1);
         match chat.stderr_notices {
             n if n < MAX_STDERR_NOTICES => Some(ChatEvent::notice(format!("stderr: {text}"))),
@@ -305,6 +342,8 @@ struct StoredState {
     parking: Option<ApprovalId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     woken: Option<Woken>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    prestarted: Option<Prestarted>,
     /// The driver's memory; missing in what the first stage stored.
     #[serde(default)]
     agent: Option<JsonText>,

@@ -4,6 +4,9 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use claude_code::{OLDEST_SUPPORTED_VERSION, ProbeError};
+use plexus_engine::parking::available_memory;
+use plexus_engine::settings::Prestart;
+use plexus_engine::supervisor::{PRESTART_MEMORY_BYTES, memory_allows};
 
 use super::Finding;
 use crate::agent::{Agent, AgentChoice, INSTALL_HINT, find_in};
@@ -112,4 +115,24 @@ pub(super) fn look_at_tools() -> Finding {
         );
     }
     Finding::good(WHAT, "a shell and git")
+}
+
+/// Says whether agents are started before their first prompt, which depends on the memory.
+pub(super) fn look_at_prestart(config: &Config) -> Finding {
+    const WHAT: &str = "prestart";
+    const MIB: u64 = 1024 * 1024;
+    let needed = PRESTART_MEMORY_BYTES / MIB;
+    let early = "agents start before their first prompt";
+    let late = "agents start with their first prompt";
+    let words = match (config.warm.prestart, available_memory().map(|bytes| bytes / MIB)) {
+        _ if config.warm.max == 0 => format!("{late}: warm.max is 0"),
+        (Prestart::Off, _) => format!("{late}: warm.prestart is off"),
+        (Prestart::On, _) => format!("{early}: warm.prestart is on"),
+        (Prestart::Auto, None) => format!("{early}: this machine does not say how much is free"),
+        (Prestart::Auto, Some(free)) => {
+            let when = if memory_allows() { early } else { late };
+            format!("{when}: {free} MiB of memory are available, and {needed} are wanted for that")
+        }
+    };
+    Finding::good(WHAT, words)
 }

@@ -89,6 +89,7 @@ pub(super) async fn doctor(global: &Global, json: bool) -> Result<u8> {
         codex::look(&config).await,
         codex::look_at_login(&config, &data_dir),
         agent::look_at_tools(),
+        agent::look_at_prestart(&config),
         data::look(&data_dir),
         data::look_at_token(&data_dir),
         if runs || config.store.url.is_empty() {

@@ -179,6 +179,8 @@ async fn create(client: &Client, arguments: &Run, here: &Path) -> Result<Session
             budget: arguments
                 .budget_usd
                 .map(|cost| Budget { cost_usd: Some(cost), ..Budget::default() }),
+            // A prompt that follows at once starts the agent itself.
+            prestart: (!arguments.prompt.is_empty()).then_some(false),
             ..CreateParams::new(name, here)
         };
         match client.agents().create(&session).await {
