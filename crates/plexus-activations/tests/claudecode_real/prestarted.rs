@@ -12,7 +12,7 @@ use testkit::messages_api::{Step, prompt};
 
 use crate::cases::{median, time_to_content, touch};
 use crate::common::{DEADLINE, texts};
-use crate::stage::Stage;
+use crate::hub_with_claude::HubWithClaude;
 
 /// How long the CLI is left to itself, so that it is ready when its prompt comes. Nothing here is
 /// wrong when it takes longer.
@@ -23,8 +23,8 @@ fn on(settings: &mut Settings) {
 }
 
 /// Waits until the process of a session's first run is there, and returns it.
-async fn waits(stage: &Stage, session: &str) -> i32 {
-    let dir = plexus_shim::layout::RunDir::new(stage.hub.run_dir(session, 0));
+async fn waits(setup: &HubWithClaude, session: &str) -> i32 {
+    let dir = plexus_shim::layout::RunDir::new(setup.hub.run_dir(session, 0));
     let pid = || std::future::ready(dir.read_pid().ok().flatten().map(|pids| pids.child_pid));
     let pid = testkit::eventually_async("a CLI that waits", DEADLINE, pid).await;
     tokio::time::sleep(GETS_READY).await;
@@ -32,56 +32,56 @@ async fn waits(stage: &Stage, session: &str) -> i32 {
 }
 
 pub(crate) async fn the_first_chat_has_the_process_that_waited(cli: PathBuf) -> Result<()> {
-    let stage = Stage::new(cli, on).await?;
-    let session = stage.session("early").await;
-    let pid = waits(&stage, &session).await;
-    assert_eq!(stage.api.requests().len(), 0, "it sends nothing until it has a prompt");
+    let setup = HubWithClaude::new(cli, on).await?;
+    let session = setup.session("early").await;
+    let pid = waits(&setup, &session).await;
+    assert_eq!(setup.api.requests().len(), 0, "it sends nothing until it has a prompt");
 
-    let chat = stage.hub.chat(&session, &touch("made")).await;
-    stage.hub.allow_next(&session).await;
-    assert_eq!(stage.hub.wait_for_end(&session, chat).await, "complete");
-    assert!(stage.sandbox.work().join("made").exists());
-    let now = i32::try_from(stage.hub.pids(&session, 0).1)?;
-    assert_eq!((stage.hub.runs(&session).await, now), (1, pid));
+    let chat = setup.hub.chat(&session, &touch("made")).await;
+    setup.hub.allow_next(&session).await;
+    assert_eq!(setup.hub.wait_for_end(&session, chat).await, "complete");
+    assert!(setup.sandbox.work().join("made").exists());
+    let now = i32::try_from(setup.hub.pids(&session, 0).1)?;
+    assert_eq!((setup.hub.runs(&session).await, now), (1, pid));
 
     // Its conversation is one that a later process goes on with.
-    stage.hub.end_children().await;
-    let stage = {
-        let Stage { hub, sandbox, api } = stage;
-        Stage { hub: hub.restart().await.0, sandbox, api }
+    setup.hub.end_children().await;
+    let setup = {
+        let HubWithClaude { hub, sandbox, api } = setup;
+        HubWithClaude { hub: hub.restart().await.0, sandbox, api }
     };
-    stage.hub.chat_to_end(&session, &prompt(&[Step::text("again")])).await;
-    let requests = stage.api.main_requests();
+    setup.hub.chat_to_end(&session, &prompt(&[Step::text("again")])).await;
+    let requests = setup.api.main_requests();
     let sent = requests.last().map(|it| it.texts_to_model().join("\n")).unwrap_or_default();
     assert!(sent.contains("touch made"), "it remembers its first chat: {sent}");
     Ok(())
 }
 
 pub(crate) async fn it_survives_a_restart_of_the_server(cli: PathBuf) -> Result<()> {
-    let stage = Stage::new(cli, on).await?;
-    let session = stage.session("early").await;
-    let pid = waits(&stage, &session).await;
-    let stage = stage.restart().await;
-    let events = stage.hub.chat_to_end(&session, &prompt(&[Step::text("here")])).await;
+    let setup = HubWithClaude::new(cli, on).await?;
+    let session = setup.session("early").await;
+    let pid = waits(&setup, &session).await;
+    let setup = setup.restart().await;
+    let events = setup.hub.chat_to_end(&session, &prompt(&[Step::text("here")])).await;
     assert_eq!(texts(&events), ["here"]);
-    let now = i32::try_from(stage.hub.pids(&session, 0).1)?;
-    assert_eq!((stage.hub.runs(&session).await, now), (1, pid));
+    let now = i32::try_from(setup.hub.pids(&session, 0).1)?;
+    assert_eq!((setup.hub.runs(&session).await, now), (1, pid));
     Ok(())
 }
 
 pub(crate) async fn nothing_of_a_hostile_repository_runs_while_it_waits(
     cli: PathBuf,
 ) -> Result<()> {
-    let stage = Stage::new(cli, on).await?;
-    let work = stage.sandbox.work();
+    let setup = HubWithClaude::new(cli, on).await?;
+    let work = setup.sandbox.work();
     std::fs::create_dir(work.join(".claude"))?;
     let hook = json!([{"hooks": [{"type": "command", "command": "touch hook-ran"}]}]);
     let settings = json!({"hooks": {"SessionStart": hook, "Setup": hook}});
     std::fs::write(work.join(".claude/settings.json"), settings.to_string())?;
-    let session = stage.session("hostile").await;
-    waits(&stage, &session).await;
-    stage.hub.chat_to_end(&session, &prompt(&[Step::text("here")])).await;
-    assert_eq!(stage.hub.runs(&session).await, 1);
+    let session = setup.session("hostile").await;
+    waits(&setup, &session).await;
+    setup.hub.chat_to_end(&session, &prompt(&[Step::text("here")])).await;
+    assert_eq!(setup.hub.runs(&session).await, 1);
     assert!(!work.join("hook-ran").exists());
     Ok(())
 }
@@ -89,17 +89,17 @@ pub(crate) async fn nothing_of_a_hostile_repository_runs_while_it_waits(
 pub(crate) async fn its_first_event_comes_sooner_than_that_of_a_cold_start(
     cli: PathBuf,
 ) -> Result<()> {
-    let stage = Stage::new(cli, on).await?;
+    let setup = HubWithClaude::new(cli, on).await?;
     let (mut cold, mut early) = (Vec::new(), Vec::new());
     for n in 0..3 {
-        let session = stage.session_with(&format!("cold-{n}"), json!({"prestart": false})).await;
-        cold.push(time_to_content(&stage, &session).await);
-        stage.hub.ok("agents.delete", json!({"session_id": session})).await;
-        let session = stage.session(&format!("early-{n}")).await;
-        waits(&stage, &session).await;
-        early.push(time_to_content(&stage, &session).await);
-        assert_eq!(stage.hub.runs(&session).await, 1);
-        stage.hub.ok("agents.delete", json!({"session_id": session})).await;
+        let session = setup.session_with(&format!("cold-{n}"), json!({"prestart": false})).await;
+        cold.push(time_to_content(&setup, &session).await);
+        setup.hub.ok("agents.delete", json!({"session_id": session})).await;
+        let session = setup.session(&format!("early-{n}")).await;
+        waits(&setup, &session).await;
+        early.push(time_to_content(&setup, &session).await);
+        assert_eq!(setup.hub.runs(&session).await, 1);
+        setup.hub.ok("agents.delete", json!({"session_id": session})).await;
     }
     let (cold, early) = (median(cold), median(early));
     println!(
