@@ -117,6 +117,7 @@ impl Telegram {
                 // A press that a restart fetches again is answered with what stands.
                 offset = update["update_id"].as_i64().map(|id| id + 1).or(offset);
                 if update["callback_query"].is_object() {
+                    plexus_fault::point!("press.heard");
                     self.pressed(&update["callback_query"], &listening).await;
                 }
             }
@@ -141,6 +142,7 @@ impl Telegram {
             }
             (true, _) => Heard::Nothing("This button is none of ours.".to_owned()),
         };
+        plexus_fault::point!("press.decided");
         let told = json!({
             "callback_query_id": query["id"],
             "text": heard.words(),
