@@ -153,7 +153,9 @@ impl Identity {
             Change::AddToken(Token { hash, caller, run: None, expires_at: None }),
             device_line("device.paired", device, name)?,
         ];
+        plexus_fault::point!("pair.code.taken");
         self.store.commit(changes, Priority::Normal).await?;
+        plexus_fault::point!("pair.committed");
         tracing::info!(%device, name, "a device was paired");
         Ok(token)
     }
@@ -168,7 +170,9 @@ impl Identity {
             Change::RevokeDevice(RevokeDevice { id: device.id, at: UnixMillis::now() }),
             device_line("device.revoked", device.id, &device.name)?,
         ];
+        plexus_fault::point!("unpair.before");
         self.store.commit(changes, Priority::Urgent).await?;
+        plexus_fault::point!("unpair.committed");
         tracing::info!(device = %device.id, name = device.name, "a device was revoked");
         self.tokens_revoked();
         Ok(())

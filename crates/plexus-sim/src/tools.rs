@@ -21,6 +21,14 @@ const SILENT_PROGRAMS: &[&str] =
 /// The CLI's note to the model after every change of a file.
 const STATE_IS_CURRENT: &str = "(file state is current in your context — no need to Read it back)";
 
+/// Writes a file whole or not at all: a simulator that is killed leaves a conversation that can be
+/// read.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let draft = path.with_extension(format!("{}.tmp", std::process::id()));
+    fs::write(&draft, bytes)?;
+    fs::rename(draft, path)
+}
+
 /// The output of a tool: for the model, and for readers of the stream.
 #[derive(Debug)]
 pub(crate) struct ToolOutput {

@@ -209,6 +209,7 @@ impl ClaudeCode {
     ) -> Result<(), CallError> {
         let event = ChatEvent::Error { message: format!("cancelled: {reason}") }.to_new_event()?;
         let ending = Ending::Cancelled(reason.clone());
+        let parked = self.approvals.parked_calls(session.id).await?;
         let mut changes = self.approvals.close_parked(session.id, &reason).await?;
         changes.extend(self.approvals.hooks.chat_ended(session, chat, &ending, None)?);
         changes.push(Change::EndChat(EndChat {
@@ -222,6 +223,7 @@ impl ClaudeCode {
             Ok(_) => {
                 // A child that was started meanwhile would work for nobody.
                 self.supervisor.end(&[session.id], &reason).await?;
+                self.supervisor.drop_copies(&parked);
                 Ok(())
             }
             // It ended by itself first.

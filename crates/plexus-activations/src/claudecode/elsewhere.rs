@@ -1,10 +1,9 @@
 //! Prompts, messages and ends for children that another server has: they reach it, or the caller
 //! learns where to ask.
 
-use std::path::{Path, PathBuf};
-
 use plexus_core::{CallError, Caller, EventId};
 use plexus_engine::node::Elsewhere;
+use plexus_engine::parking::{ConversationFile, conversation_file};
 use plexus_engine::session::SessionConfig;
 use plexus_store::{Chat, Fresh, Position, SessionRecord, StartedChat};
 use plexus_wire::method::claudecode as wire;
@@ -48,13 +47,26 @@ impl ClaudeCode {
         if let Some(there) = self.neighbours.with_conversation(session).await? {
             return Ok(Some(there));
         }
-        let Some(missing) = missing_here(session)? else { return Ok(None) };
+        let config = SessionConfig::of(session)?;
+        let mut dirs = std::iter::once(&config.working_dir).chain(&config.add_dirs);
+        let found = match dirs.find(|dir| !dir.is_dir()) {
+            Some(dir) => ConversationFile::Missing(dir.clone()),
+            None => {
+                let driver = &self.agents.get(&config.agent)?.driver;
+                conversation_file(&self.settings, session, &config, &**driver)
+            }
+        };
+        let missing = match &found {
+            ConversationFile::Here => return Ok(None),
+            ConversationFile::Missing(path) => path.display().to_string(),
+            ConversationFile::Untold => "its conversation".to_owned(),
+        };
         match self.neighbours.last_elsewhere(session).await? {
             Some(there) if there.is_alive() => Ok(Some(there)),
+            // It was run here last, so what it keeps is here.
+            None if found == ConversationFile::Untold => Ok(None),
             Some(_) | None => {
-                let problem =
-                    format_args!("start a chat: {} is not on this server", missing.display())
-                        .to_string();
+                let problem = format!("start a chat: {missing} is not on this server");
                 Err(CallError::conflict(problem).with_hint(
                     "start it on a server that has the working directory and, to go on \
                         with a conversation, its transcript; health.state lists the servers",
@@ -85,49 +97,5 @@ pub(super) fn started(chat: &Chat) -> StartedChat {
         user_position: Position { tree_id: chat.tree, node_id: chat.user_node },
         start_event: EventId::from_uuid(*chat.root_node.as_uuid()),
         prompt_uuid: chat.prompt_uuid,
-    }
-}
-
-/// Returns what a session needs of this machine's files and does not find.
-fn missing_here(session: &SessionRecord) -> Result<Option<PathBuf>, CallError> {
-    let config = SessionConfig::of(session)?;
-    let dirs = std::iter::once(&config.working_dir).chain(&config.add_dirs);
-    if let Some(dir) = dirs.into_iter().find(|dir| !dir.is_dir()) {
-        return Ok(Some(dir.clone()));
-    }
-    let Some(id) = &session.claude_session_id else { return Ok(None) };
-    let own = |name: &str| {
-        config
-            .env
-            .get(name)
-            .map(PathBuf::from)
-            .or_else(|| std::env::var_os(name).map(PathBuf::from))
-    };
-    let folder = own("CLAUDE_CONFIG_DIR").or_else(|| own("HOME").map(|home| home.join(".claude")));
-    Ok(folder.and_then(|folder| {
-        (!has_transcript(&folder, id)).then(|| folder.join(format!("…/{id}.jsonl")))
-    }))
-}
-
-/// The CLI keeps a file for each conversation, in a folder for each directory.
-fn has_transcript(folder: &Path, id: &str) -> bool {
-    let name = format!("{id}.jsonl");
-    let projects = std::fs::read_dir(folder.join("projects")).into_iter().flatten().flatten();
-    projects.map(|entry| entry.path()).any(|dir| dir.join(&name).is_file())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_transcript_is_found_by_its_id_in_any_project() {
-        let folder = tempfile::tempdir().unwrap();
-        let project = folder.path().join("projects/-srv-app");
-        std::fs::create_dir_all(&project).unwrap();
-        assert!(!has_transcript(folder.path(), "abc"));
-        std::fs::write(project.join("abc.jsonl"), "").unwrap();
-        assert!(has_transcript(folder.path(), "abc"));
-        assert!(!has_transcript(folder.path(), "ab"));
     }
 }

@@ -115,6 +115,10 @@ impl ClaudeCode {
         let mut doomed = self.store.descendants(session.id).await?;
         doomed.push(session.id);
         self.supervisor.end(&doomed, "the session is deleted").await?;
+        let mut parked = Vec::new();
+        for id in &doomed {
+            parked.extend(self.approvals.parked_calls(*id).await?);
+        }
         let delete = DeleteSession { id: session.id, children: Children::Delete };
         let committed =
             self.store.commit(vec![Change::DeleteSession(delete)], Priority::Normal).await?;
@@ -133,6 +137,7 @@ impl ClaudeCode {
                 }
             }
         }
+        self.supervisor.drop_copies(&parked);
         self.approvals.rulebook.changed();
         Ok(SessionDeleted { id: session.id })
     }

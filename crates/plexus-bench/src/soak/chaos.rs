@@ -1,4 +1,4 @@
-//! Kills and freezes the server, shims and children at random moments.
+//! Kills and freezes the server, its database, shims and children at random moments.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use rustix::process::Signal;
 use serde_json::Value;
+use testkit::postgres::Postgres;
 use testkit::process;
 use tokio::time::Instant;
 
@@ -19,6 +20,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
 /// The longest outage of the server: shorter than a child that asks over MCP waits for it.
 const LONGEST_OUTAGE: Duration = Duration::from_secs(5);
+
+/// The longest outage of the database: shorter than a caller waits for it.
+const LONGEST_DATABASE_OUTAGE: Duration = Duration::from_secs(2);
 
 /// The longest freeze of a shim or child.
 const LONGEST_FREEZE: Duration = Duration::from_secs(3);
@@ -39,6 +43,8 @@ pub struct Blows {
     pub servers: u64,
     /// Graceful stops of the server.
     pub stops: u64,
+    /// Kills of the database.
+    pub databases: u64,
     /// Kills of shims.
     pub shims: u64,
     /// Kills of children.
@@ -53,20 +59,13 @@ pub struct Blows {
 pub struct Chaos {
     site: Arc<SoakServer>,
     dice: Mutex<Dice>,
-    blows: Mutex<Blows>,
 }
 
 impl Chaos {
     /// Prepares the chaos, which starts with [`rage`](Self::rage).
     #[must_use]
     pub fn new(site: &Arc<SoakServer>, dice: Dice) -> Self {
-        Self { site: Arc::clone(site), dice: Mutex::new(dice), blows: Mutex::default() }
-    }
-
-    /// Returns the counts so far.
-    #[must_use]
-    pub fn blows(&self) -> Blows {
-        self.locked().clone()
+        Self { site: Arc::clone(site), dice: Mutex::new(dice) }
     }
 
     /// Kills and freezes processes until the given time.
@@ -78,10 +77,11 @@ impl Chaos {
                 return Ok(());
             }
             tokio::time::sleep(pause).await;
-            match self.roll(|dice| dice.below(10)) {
+            match self.roll(|dice| dice.below(20)) {
                 0..=2 if server == Server::MayDie => self.kill_server().await?,
                 3 if server == Server::MayDie => self.stop_server().await?,
-                0..=5 => self.kill_one_of_a_run(),
+                4 if server == Server::MayDie => self.kill_database().await?,
+                0..=11 => self.kill_one_of_a_run(),
                 _ => self.freeze_one_of_a_run().await,
             }
         }
@@ -105,6 +105,17 @@ impl Chaos {
     async fn stop_server(&self) -> Result<()> {
         self.locked().stops += 1;
         self.renew_server().await
+    }
+
+    /// Kills the database, while the server lives on without it for a moment.
+    async fn kill_database(&self) -> Result<()> {
+        if self.site.database.is_none() {
+            return Ok(());
+        }
+        self.locked().databases += 1;
+        self.site.with_database(Postgres::kill_9).await?;
+        tokio::time::sleep(self.roll(|dice| dice.time(LONGEST_DATABASE_OUTAGE))).await;
+        self.site.with_database(Postgres::start_again).await
     }
 
     fn kill_one_of_a_run(&self) {
@@ -159,7 +170,7 @@ impl Chaos {
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, Blows> {
-        self.blows.lock().unwrap_or_else(PoisonError::into_inner)
+        self.site.blows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -171,11 +182,11 @@ struct Victim {
 
 impl fmt::Display for Blows {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { servers, stops, shims, children, freezes, .. } = self;
+        let Self { servers, stops, databases, shims, children, freezes, .. } = self;
         write!(
             f,
-            "{servers} servers killed, {stops} stopped; {shims} shims and {children} children \
-             killed, {freezes} frozen"
+            "{servers} servers killed, {stops} stopped; {databases} databases, {shims} shims and \
+             {children} children killed, {freezes} frozen"
         )
     }
 }

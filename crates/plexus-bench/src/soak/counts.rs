@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::Result;
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::process;
 
 use super::soak_server::SoakServer;
@@ -18,7 +18,7 @@ pub struct Counts {
     pub descriptors: usize,
     /// Processes other than the server.
     pub processes: Vec<String>,
-    /// Files of runs, and temporary files.
+    /// Files of runs and of parked agents, and temporary files.
     pub files: Vec<PathBuf>,
 }
 
@@ -30,6 +30,7 @@ impl Counts {
         let mut processes = process::marked(&site.marker())?;
         processes.retain(|process| process.pid != pid);
         let mut files = below(site.data().join("runs"));
+        files.extend(below(site.data().join("parked")));
         files.extend(below(site.beside("tmp")));
         Ok(Self {
             resident_bytes: process::resident_bytes(pid)?,
@@ -46,16 +47,17 @@ impl Counts {
     /// what is left.
     pub async fn after_everything(site: &SoakServer) -> Result<Self> {
         loop {
-            let page = site.call("claudecode.list", json!({"limit": 100})).await?;
+            let page = site.call("agents.list", json!({"limit": 100})).await?;
             let sessions = page["sessions"].as_array().cloned().unwrap_or_default();
             if sessions.is_empty() {
                 break;
             }
-            for session in sessions {
-                // A refusal is fine: an earlier call, whose answer was lost, may have deleted the
-                // session.
-                drop(site.ask("claudecode.delete", json!({"session_id": session["id"]})).await?);
-            }
+            // A refusal is fine: an earlier call, whose answer was lost, may have deleted the
+            // session.
+            let delete = async |session: &Value| {
+                site.ask("agents.delete", json!({"session_id": session["id"]})).await
+            };
+            drop(futures::future::try_join_all(sessions.iter().map(delete)).await?);
         }
         let deadline = tokio::time::Instant::now() + LEAVING;
         loop {

@@ -1,15 +1,23 @@
-//! The server of a soak, its directories, and a client that retries until it gets an answer.
+//! A server of a soak, its directories, its database, and a client that retries until it gets an
+//! answer.
 
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::server::{RpcError, ServerOptions, TestServer};
+use testkit::postgres::{self, Postgres, PostgresOptions};
+use testkit::server::{RpcError, ServerOptions, TestServer, binary};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
+
+use super::chaos::Blows;
+use super::real::RealAgents;
+use super::roles::{Cast, SIMULATED_ACP};
 
 /// How long a call may go unanswered: longer than any outage of the server.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -20,10 +28,37 @@ const ONE_TRY: Duration = Duration::from_secs(20);
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// How long an agent waits for an answer before it is parked.
+const PARK_AFTER_SECS: u64 = 2;
+
+/// The lease of a server on PostgreSQL: longer than any outage, because the same server comes back.
+const LEASE_SECS: u64 = 120;
+
+/// Where a server keeps everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Store {
+    /// In a file.
+    Sqlite,
+    /// In a database of its own, which may be killed too.
+    Postgres,
+}
+
 /// A server that may be away for a while, at a fixed address.
 pub struct SoakServer {
     /// Locked while the server is killed or started.
     pub server: Mutex<TestServer>,
+    /// Its database, unless it keeps a file.
+    pub database: Option<Arc<std::sync::Mutex<Postgres>>>,
+    /// Where it keeps everything.
+    pub store: Store,
+    /// Who plays its agents.
+    pub cast: Cast,
+    /// The stand-ins of real agents.
+    pub real: Option<RealAgents>,
+    /// How many chats have ended so far.
+    pub chats: AtomicU64,
+    /// The kills, stops and freezes so far.
+    pub blows: std::sync::Mutex<Blows>,
     url: String,
     token: String,
     data: PathBuf,
@@ -33,23 +68,58 @@ pub struct SoakServer {
 
 impl SoakServer {
     /// Starts it.
-    pub async fn start() -> Result<Self> {
+    pub async fn start(store: Store, cast: Cast) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("plexus-soak-").tempdir()?;
+        let real = match cast {
+            Cast::Simulated => None,
+            Cast::Real => Some(RealAgents::start().await?),
+        };
         for name in ["work", "tmp"] {
             std::fs::create_dir(folder.path().join(name))?;
         }
-        let settings = ["warm.max=8", "limits.grace_secs=2", "limits.running_children=128"];
-        let mut arguments = vec!["--log".into(), "warn".into()];
-        arguments.extend(settings.iter().flat_map(|setting| ["--set".into(), (*setting).into()]));
-        let own = |name: &str| {
-            (name.to_owned(), folder.path().join(name.to_lowercase()).display().to_string())
+        let plexus = binary("plexus", "PLEXUS_BIN")?;
+        let config = folder.path().join("plexus.toml");
+        let agents = match &real {
+            Some(real) => real.config()?,
+            None => simulated_acp(&plexus)?,
         };
-        let (_, temporary) = own("tmp");
+        std::fs::write(&config, agents)?;
+        let settings = [
+            "warm.max=8".to_owned(),
+            "limits.grace_secs=2".into(),
+            "limits.running_children=128".into(),
+            format!("park_after_secs={PARK_AFTER_SECS}"),
+            format!("node.lease_secs={LEASE_SECS}"),
+        ];
+        let mut arguments = vec!["--log".into(), "warn".into()];
+        arguments.extend(["--config".into(), config.into()]);
+        match &real {
+            Some(real) => arguments.extend(real.arguments()?),
+            None => arguments.extend(["--codex-bin".into(), "sim".into()]),
+        }
+        arguments.extend(settings.into_iter().flat_map(|set| ["--set".into(), set.into()]));
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        let mut env = vec![("TMPDIR".to_owned(), path("tmp"))];
+        // What agents keep in a home directory goes with the soak.
+        match &real {
+            Some(real) => env.extend(real.env()),
+            None => env.push(("HOME".to_owned(), folder.path().display().to_string())),
+        }
+        let mut database = None;
+        if store == Store::Postgres {
+            let cluster = postgres::start(PostgresOptions::default())?;
+            env.push(("DATABASE_URL".to_owned(), cluster.fresh_database()?));
+            database = Some(Arc::new(std::sync::Mutex::new(cluster)));
+        }
         let server = TestServer::with(ServerOptions {
-            claude_bin: Some("sim".into()),
+            plexus_bin: Some(plexus),
+            claude_bin: Some(match &real {
+                Some(real) => real.claude_bin()?,
+                None => "sim".into(),
+            }),
             listen: Some(testkit::server::lasting_address()?),
             arguments,
-            env: vec![("TMPDIR".into(), temporary)],
+            env,
             ..ServerOptions::default()
         })
         .await?;
@@ -59,6 +129,12 @@ impl SoakServer {
             data: server.data_dir(),
             client: reqwest::Client::builder().timeout(ONE_TRY).no_proxy().build()?,
             server: Mutex::new(server),
+            database,
+            store,
+            cast,
+            real,
+            chats: AtomicU64::new(0),
+            blows: std::sync::Mutex::default(),
             folder,
         })
     }
@@ -91,6 +167,33 @@ impl SoakServer {
     #[must_use]
     pub fn marker(&self) -> String {
         self.folder.path().display().to_string()
+    }
+
+    /// Returns what it is called in the report.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match self.cast {
+            Cast::Simulated => format!("{:?}", self.store),
+            Cast::Real => format!("{:?}, real agents", self.store),
+        }
+    }
+
+    /// Returns the kills, stops and freezes so far.
+    #[must_use]
+    pub fn blows(&self) -> Blows {
+        self.blows.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Does something slow with its database, if it has one.
+    pub async fn with_database(
+        &self,
+        work: impl FnOnce(&mut Postgres) -> Result<()> + Send + 'static,
+    ) -> Result<()> {
+        let Some(database) = self.database.clone() else { return Ok(()) };
+        tokio::task::spawn_blocking(move || {
+            work(&mut database.lock().unwrap_or_else(PoisonError::into_inner))
+        })
+        .await?
     }
 
     /// Retries a call until it is answered, and fails on a refusal.
@@ -143,4 +246,27 @@ impl SoakServer {
         }
         Ok(())
     }
+}
+
+/// Returns the configuration that adds the simulated agent of the Agent Client Protocol. A home of
+/// its own lets it have a wall.
+fn simulated_acp(plexus: &Path) -> Result<String> {
+    let program = plexus.to_str().context("the path of the program is no text")?;
+    let program = json!(program);
+    Ok(format!(
+        r#"[agents.{SIMULATED_ACP}]
+label = "Simulated agent"
+program = {program}
+args = ["sim", "--as", "acp"]
+asks_for = "everything"
+modes = ["ask"]
+resume = "resume"
+
+[agents.{SIMULATED_ACP}.home]
+
+[agents.{SIMULATED_ACP}.tools.Bash]
+acts = "shell"
+command = "command"
+"#
+    ))
 }

@@ -153,6 +153,18 @@ impl Approvals {
         Ok(!crate::parking::waker::parked_of(self, session).await?.is_empty())
     }
 
+    /// Lists the parked calls of a session, whose transcripts this server may have copies of.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn parked_calls(
+        &self,
+        session: plexus_core::SessionId,
+    ) -> Result<Vec<plexus_core::ApprovalId>, StoreError> {
+        let parked = crate::parking::waker::parked_of(self, session).await?;
+        Ok(parked.into_iter().map(|record| record.id).collect())
+    }
+
     /// Builds the changes that keep a session's parked agent from being woken, because its chat is
     /// ended without a process.
     ///

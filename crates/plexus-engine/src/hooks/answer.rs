@@ -122,6 +122,7 @@ impl HookAnswers {
         };
         match store.commit(vec![decision, Change::AppendAudit(line)], Priority::Urgent).await {
             Ok(committed) => {
+                plexus_fault::point!("hook.answer.committed");
                 let (record, fresh) = committed
                     .approval()
                     .ok_or_else(|| CallError::internal("decide: the store returned no decision"))?;
@@ -182,6 +183,7 @@ impl Answers for HookAnswers {
                 {}", error.line(), error.column()))
                 .with_hint("send {\"token\": \"…\", \"approve\": true or false, \"message\"?: \"…\", \"answers\"?: {…}, \"input_digest\"?: \"…\"}")
         })?;
+        plexus_fault::point!("hook.answer.received");
         let decided = self.decide(answer).await;
         if let Err(error) = &decided
             && error.kind == ErrorKind::Unauthorized

@@ -28,10 +28,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use plexus_core::{ServerId, SessionId};
+use plexus_store::SessionRecord;
 use plexus_wire::Confine;
 use serde::{Deserialize, Serialize};
 
-use crate::driver::{NotParkable, WakeMark};
+use crate::driver::{AnyDriver, NotParkable, WakeMark};
 use crate::session::SessionConfig;
 use crate::settings::Settings;
 use crate::wall::WallNeeds;
@@ -116,6 +117,35 @@ pub(crate) fn child_env(
         return Some(settings.config_dir(session).into());
     }
     config.env.get(name).map(Into::into).or_else(|| std::env::var_os(name))
+}
+
+/// Whether this machine has the conversation of a session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ConversationFile {
+    /// It has, or there is none yet.
+    Here,
+    /// It has not; this is where it would lie.
+    Missing(PathBuf),
+    /// The agent keeps its conversations where only it knows: on the machine that ran it last.
+    Untold,
+}
+
+/// Looks for the conversation of a session where its children would look for it.
+#[must_use]
+pub fn conversation_file(
+    settings: &Settings,
+    session: &SessionRecord,
+    config: &SessionConfig,
+    driver: &dyn AnyDriver,
+) -> ConversationFile {
+    let Some(id) = &session.claude_session_id else { return ConversationFile::Here };
+    let wall = driver.wall();
+    let env = |name: &str| child_env(settings, (session.id, config), wall.as_ref(), name);
+    match driver.transcript(id, &env) {
+        None => ConversationFile::Untold,
+        Some(place) if transcript::find(&place).is_some() => ConversationFile::Here,
+        Some(place) => ConversationFile::Missing(place.root.join("…").join(place.name)),
+    }
 }
 
 /// How often the rule of parking held for an approval, and why it did not, since the start.

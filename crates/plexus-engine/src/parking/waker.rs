@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_core::SessionId;
+use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
     Again, ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, DecidedBy, Fate, JsonText,
     PageRequest, ParkApproval, ParkStep, Parking, Priority, SettleApproval, Stage, StoreError,
@@ -150,6 +150,13 @@ impl Supervisor {
             next = page.then(found.next);
         }
         Ok(())
+    }
+
+    /// Removes the copies of transcripts from which nobody is woken any more.
+    pub fn drop_copies(&self, calls: &[ApprovalId]) {
+        for call in calls {
+            transcript::drop_copy(&self.settings().data_dir, *call);
+        }
     }
 
     /// Before a start picks up any run: removes copies of transcripts that nobody needs. A run that

@@ -261,7 +261,10 @@ impl Run {
         let session = match self.store.session(self.key.session).await {
             Ok(session) => session,
             // Deleted meanwhile: its rows are gone, and nobody can be told.
-            Err(StoreError::NotFound { .. }) => return Ok(()),
+            Err(StoreError::NotFound { .. }) => {
+                self.drop_copy_of_woken();
+                return Ok(());
+            }
             Err(error) => return Err(error),
         };
         let mut state = self.state.clone();
@@ -301,11 +304,19 @@ impl Run {
         plexus_fault::point!("park.end.before", when stays);
         self.store.commit(changes, Priority::Urgent).await?;
         plexus_fault::point!("park.end.committed", when stays);
-        if !stays && let Some(woken) = &self.state.woken {
-            transcript::drop_copy(&self.settings.data_dir, woken.approval);
+        // A process that parks with a later question is done with the one it was woken for.
+        if !stays || self.state.woken.as_ref().is_some_and(|woken| woken.finished) {
+            self.drop_copy_of_woken();
         }
         self.state = state;
         Ok(())
+    }
+
+    /// Removes the copy of the transcript from which this run was woken.
+    fn drop_copy_of_woken(&self) {
+        if let Some(woken) = &self.state.woken {
+            transcript::drop_copy(&self.settings.data_dir, woken.approval);
+        }
     }
 
     /// Builds the changes that leave the open chat without a process, for another one to go on with

@@ -207,6 +207,7 @@ impl Supervisor {
     async fn fail_parked(&self, record: &ApprovalRecord, error: &StartError) {
         let Some(chat) = record.chat else { return };
         self.fail_chat(record.session, chat, error, vec![void(record)]).await;
+        self.drop_copies(&[record.id]);
     }
 
     /// Looks once more, now that a cancel finds the run: one of the two sees the other.

@@ -37,7 +37,7 @@ impl Conversation {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        std::fs::write(path, serde_json::to_vec(self)?)
+        crate::tools::write_whole(&path, &serde_json::to_vec(self)?)
     }
 
     /// Returns the prompts before the turn under way.

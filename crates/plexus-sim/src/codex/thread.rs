@@ -1,4 +1,4 @@
-//! Conversations, one file each in `CODEX_HOME/sim-threads`. The first turn creates the file, as
+//! Conversations, one file each in `CODEX_HOME/sessions`. The first turn creates the file, as
 //! with the real CLI.
 
 use std::path::PathBuf;
@@ -74,7 +74,7 @@ impl Thread {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
         }
-        std::fs::write(path, serde_json::to_vec(self)?)
+        crate::tools::write_whole(&path, &serde_json::to_vec(self)?)
     }
 
     /// Returns the prompts before the turn under way.
@@ -125,5 +125,5 @@ impl Thread {
 
 fn path_of(id: &str) -> PathBuf {
     let home = std::env::var_os("CODEX_HOME").map(PathBuf::from).unwrap_or_default();
-    home.join("sim-threads").join(format!("{id}.json"))
+    home.join("sessions").join("plexus-sim").join(format!("{id}.json"))
 }

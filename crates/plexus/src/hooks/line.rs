@@ -103,9 +103,12 @@ impl Line {
                 if entries.is_empty() {
                     continue;
                 }
+                plexus_fault::point!("hook.send.before");
                 let attempt = self.send(&entries).await;
+                plexus_fault::point!("hook.taken", when matches!(attempt, Attempt::Delivered));
                 let unreachable = matches!(attempt, Attempt::Unreachable(_));
                 self.note(&entries, attempt).await?;
+                plexus_fault::point!("hook.noted");
                 if unreachable {
                     self.failures = self.failures.saturating_add(1);
                     return Ok(Look::Rest(backoff(self.failures)));

@@ -34,6 +34,9 @@ const SHORT_FREEZE: Duration = Duration::from_millis(500);
 /// The lease of a server on a shared database: long, because no server may lose its sessions here.
 const LEASE_SECS: u64 = 120;
 
+/// What receivers are signed in to with.
+pub(crate) const RECEIVER_SECRET: &str = "123456:AA-secret_of_the_matrix";
+
 /// The place of one case. Dropping it ends everything that carries its marker.
 pub(crate) struct CaseServer {
     case: Case,
@@ -50,6 +53,11 @@ pub(crate) struct CaseServer {
 impl CaseServer {
     /// Makes the place of a case.
     pub(crate) async fn new(case: &Case) -> Result<Self> {
+        Self::with_config(case, "").await
+    }
+
+    /// The same, with more in the configuration of the server.
+    pub(crate) async fn with_config(case: &Case, more: &str) -> Result<Self> {
         let database = match case.victim {
             Victim::Database => Some(Database::start()?),
             Victim::Server | Victim::NextServer | Victim::Shim | Victim::Child | Victim::Egress => {
@@ -77,7 +85,7 @@ impl CaseServer {
             .unwrap_or_else(|| env!("CARGO_BIN_EXE_plexus").into())
             .into();
         let config = folder.path().join("plexus.toml");
-        std::fs::write(&config, toml::to_string(&agents(&plexus)?)?)?;
+        std::fs::write(&config, toml::to_string(&agents(&plexus)?)? + more)?;
         arguments.extend(["--config".into(), config.into()]);
         let server = TestServer::prepared(ServerOptions {
             plexus_bin: Some(plexus),
@@ -105,6 +113,10 @@ impl CaseServer {
 
     pub(crate) fn runs(&self) -> PathBuf {
         self.server.data_dir().join("runs")
+    }
+
+    pub(crate) fn parked(&self) -> PathBuf {
+        self.server.data_dir().join("parked")
     }
 
     /// The parameters of the session that depend on the case.
@@ -183,16 +195,27 @@ impl CaseServer {
         method: &str,
         params: Value,
     ) -> Result<Result<Value, RpcError>> {
+        self.call_as(None, method, params).await
+    }
+
+    /// The same with another token than the operator's.
+    pub(crate) async fn call_as(
+        &mut self,
+        token: Option<&str>,
+        method: &str,
+        params: Value,
+    ) -> Result<Result<Value, RpcError>> {
         let mut deadline = Instant::now() + PATIENCE + self.case.outage;
         let mut last = None;
         while Instant::now() < deadline {
             if self.keep_alive().await? {
                 deadline = Instant::now() + PATIENCE;
             }
-            let token = self.server.token()?.to_owned();
+            let operator = self.server.token()?.to_owned();
+            let token = token.unwrap_or(&operator);
             match tokio::time::timeout(
                 CALL_PATIENCE,
-                self.server.call_as(&token, method, params.clone()),
+                self.server.call_as(token, method, params.clone()),
             )
             .await
             {
@@ -207,6 +230,52 @@ impl CaseServer {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
         bail!("{method} was never answered: {last:?}\n{}", self.log())
+    }
+
+    /// Posts to a path of the server until there is an answer. Returns its status and body.
+    pub(crate) async fn post(&mut self, path: &str, body: &Value) -> Result<(u16, Value)> {
+        let client = reqwest::Client::builder().timeout(CALL_PATIENCE).no_proxy().build()?;
+        let deadline = Instant::now() + PATIENCE + self.case.outage;
+        loop {
+            self.keep_alive().await?;
+            let url = format!("{}/{path}", self.server.url()?.trim_end_matches('/'));
+            match client.post(url).json(body).send().await {
+                Ok(answer) => {
+                    let status = answer.status().as_u16();
+                    // The server may have died between the head and the body.
+                    if let Ok(body) = answer.json().await {
+                        return Ok((status, body));
+                    }
+                }
+                Err(error) => {
+                    ensure!(Instant::now() < deadline, "{path} was never answered: {error}");
+                }
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Waits until a look finds something, through whatever becomes of the server.
+    pub(crate) async fn wait_for<T>(
+        &mut self,
+        what: &str,
+        look: impl Fn() -> Option<T>,
+    ) -> Result<T> {
+        let deadline = Instant::now() + PATIENCE + self.case.outage;
+        loop {
+            self.keep_alive().await?;
+            if let Some(found) = look() {
+                return Ok(found);
+            }
+            ensure!(Instant::now() < deadline, "this did not come: {what}");
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Kills the server and starts the next one.
+    pub(crate) async fn restart(&mut self) -> Result<()> {
+        self.server.kill_9()?;
+        self.start(false).await
     }
 
     /// Kills the server while a question waits, and starts the next one with its orders. Once,
@@ -245,11 +314,7 @@ impl CaseServer {
 
     async fn start(&mut self, armed: bool) -> Result<()> {
         let orders = if armed { self.orders() } else { String::new() };
-        let mut env = vec![
-            ("PLEXUS_FAULT".into(), orders),
-            ("PLEXUS_FAULT_DIR".into(), self.marker()),
-            ("HOME".into(), self.folder.path().display().to_string()),
-        ];
+        let mut env = self.server_env(orders);
         env.extend(
             self.database
                 .as_ref()
@@ -261,14 +326,21 @@ impl CaseServer {
             // Struck while it started.
             Err(_) if armed && self.was_struck() => {
                 tokio::time::sleep(self.case.outage).await;
-                self.server.set_env(vec![
-                    ("PLEXUS_FAULT_DIR".into(), self.marker()),
-                    ("HOME".into(), self.folder.path().display().to_string()),
-                ]);
+                self.server.set_env(self.server_env(String::new()));
                 self.server.start_again().await
             }
             Err(error) => Err(error),
         }
+    }
+
+    fn server_env(&self, orders: String) -> Vec<(String, String)> {
+        vec![
+            ("PLEXUS_FAULT".into(), orders),
+            ("PLEXUS_FAULT_DIR".into(), self.marker()),
+            ("HOME".into(), self.folder.path().display().to_string()),
+            // What the receivers of a case want to see.
+            ("MATRIX_SECRET".into(), RECEIVER_SECRET.into()),
+        ]
     }
 
     fn orders(&self) -> String {

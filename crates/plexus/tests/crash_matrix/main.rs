@@ -6,7 +6,7 @@
 //! Each case plays the same story ([`story`]) in a place of its own ([`place`]), has one process
 //! struck at one point ([`points`]), and is judged by what the callers were told, what the child
 //! really did and what the store says ([`oracle`]). A point that is not reached fails its case: it
-//! would prove nothing.
+//! would prove nothing. The points of receivers and phones have a story of their own ([`reach`]).
 //!
 //! Without `PLEXUS_FULL=1` every point is struck once and the server comes back at once, in about
 //! two minutes, the other agents at a sample of them; with it, also frozen, also with outages of 3
@@ -25,6 +25,7 @@ mod case_server;
 mod database;
 mod oracle;
 mod points;
+mod reach;
 mod story;
 
 use std::process::ExitCode;
@@ -72,13 +73,21 @@ fn no_wall() -> Option<String> {
 fn count(cases: &[points::Case]) {
     let mut counts = std::collections::BTreeMap::new();
     for case in cases {
-        *counts.entry(case.agent).or_insert(0) += 1;
+        let name = match case.story {
+            points::Story::Work => format!("{:?}", case.agent),
+            points::Story::Reach => "receivers and phones".to_owned(),
+        };
+        *counts.entry(name).or_insert(0) += 1;
     }
-    let counts: Vec<_> = counts.iter().map(|(agent, count)| format!("{agent:?} {count}")).collect();
+    let counts: Vec<_> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
     eprintln!("cases: {}", counts.join(", "));
 }
 
 fn play(case: &points::Case) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(story::play(case)).map_err(|error| Failed::from(error.to_string()))
+    let played = match case.story {
+        points::Story::Work => runtime.block_on(story::play(case)),
+        points::Story::Reach => runtime.block_on(reach::play(case)),
+    };
+    played.map_err(|error| Failed::from(error.to_string()))
 }

@@ -296,10 +296,10 @@ pub(crate) async fn nothing_of_a_dead_run_lives(
     if leaves { gone(place, &format!("chat {chat}")).await } else { Ok(()) }
 }
 
-/// P9, after everything: no process, no run directory, no temporary file.
+/// P9, after everything: no process, no run directory, no temporary file, no copy of a transcript.
 pub(crate) async fn nothing_is_left(place: &mut CaseServer) -> Result<()> {
     gone(place, "the session").await?;
-    let mut open = vec![place.runs()];
+    let mut open = vec![place.runs(), place.parked()];
     let mut files = Vec::new();
     while let Some(dir) = open.pop() {
         for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {

@@ -78,6 +78,15 @@ pub(crate) enum Loss {
     Questions,
 }
 
+/// What a case plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Story {
+    /// Chats, questions and answers: [`story`](crate::story).
+    Work,
+    /// Receivers are told and answer, a phone is paired and revoked: [`reach`](crate::reach).
+    Reach,
+}
+
 /// One named point of one flow.
 #[derive(Debug, Clone, Copy)]
 struct Point {
@@ -85,6 +94,7 @@ struct Point {
     nth: u32,
     channels: &'static [Channel],
     warmth: Warmth,
+    story: Story,
     /// What may be lost on the MCP channel. On the control channel nothing ever is.
     loss_over_mcp: Loss,
 }
@@ -100,6 +110,7 @@ pub(crate) struct Case {
     pub(crate) outage: Duration,
     pub(crate) channel: Channel,
     pub(crate) warmth: Warmth,
+    pub(crate) story: Story,
     pub(crate) loss: Loss,
 }
 
@@ -116,7 +127,8 @@ const CONTROL: &[Channel] = &[Channel::Control];
 const MCP: &[Channel] = &[Channel::Mcp];
 
 const fn at(name: &'static str, nth: u32, channels: &'static [Channel]) -> Point {
-    Point { name, nth, channels, warmth: Warmth::Warm, loss_over_mcp: Loss::Questions }
+    let (warmth, story) = (Warmth::Warm, Story::Work);
+    Point { name, nth, channels, warmth, story, loss_over_mcp: Loss::Questions }
 }
 
 /// A point at which the first question is known and waits: it is not lost, and those that follow
@@ -143,6 +155,11 @@ const fn parks(name: &'static str, nth: u32) -> Point {
 /// A point of a story whose first process waits for its first prompt.
 const fn early(name: &'static str, nth: u32) -> Point {
     Point { warmth: Warmth::Early, ..at(name, nth, CONTROL) }
+}
+
+/// A point of the story of receivers and a phone.
+const fn reach(name: &'static str, nth: u32) -> Point {
+    Point { story: Story::Reach, ..at(name, nth, CONTROL) }
 }
 
 /// The server's own points, along a chat: its start, what comes out, what is asked, answered and
@@ -227,6 +244,33 @@ const EARLY_SHIM: &[Point] = &[early("shim.child.started", 1), early("shim.pid.w
 /// Points of a woken process: before it asks again, and around the call that it was allowed.
 const WOKEN: &[Point] =
     &[parks("sim.woken", 1), parks("sim.tool.before", 1), parks("sim.tool.after", 1)];
+
+/// The server's points while it tells receivers of a question, while an answer comes back from one,
+/// and while a phone is paired and revoked.
+const REACH: &[Point] = &[
+    // The first question is told to three receivers.
+    reach("hook.send.before", 1),
+    reach("hook.send.before", 2),
+    reach("hook.send.before", 3),
+    reach("push.taken", 1),
+    // Taken by the receiver, and not noted yet.
+    reach("hook.taken", 1),
+    reach("hook.taken", 2),
+    reach("hook.taken", 3),
+    reach("hook.noted", 1),
+    // The answer to a webhook, then a press in Telegram.
+    reach("hook.answer.received", 1),
+    reach("hook.answer.committed", 1),
+    reach("press.heard", 1),
+    reach("hook.answer.received", 2),
+    reach("hook.answer.committed", 2),
+    reach("press.decided", 1),
+    // The code is used; then the phone's token is stored, and the phone has not heard of it.
+    reach("pair.code.taken", 1),
+    reach("pair.committed", 1),
+    reach("unpair.before", 1),
+    reach("unpair.committed", 1),
+];
 
 /// Points of a server that finds children of an earlier one.
 const NEXT_SERVER: &[Point] = &[
@@ -323,6 +367,7 @@ fn cases_of(agent: Agent, full: bool) -> Vec<Case> {
         (Victim::Server, PARKING),
         (Victim::Server, EARLY),
         (Victim::Shim, EARLY_SHIM),
+        (Victim::Server, REACH),
         (Victim::Child, WOKEN),
         (Victim::NextServer, NEXT_SERVER),
         (Victim::Shim, SHIM),
@@ -335,7 +380,7 @@ fn cases_of(agent: Agent, full: bool) -> Vec<Case> {
             let channels = point.channels.iter().filter(|it| has_channel(agent, **it));
             for &channel in channels {
                 for (blow, outage) in blows(victim, point.name, channel, full) {
-                    let Point { name, nth, warmth, loss_over_mcp, .. } = *point;
+                    let Point { name, nth, warmth, story, loss_over_mcp, .. } = *point;
                     let loss = match channel {
                         Channel::Control => Loss::Nothing,
                         // The server is there all the time: a child that asks it waits with it for
@@ -352,6 +397,7 @@ fn cases_of(agent: Agent, full: bool) -> Vec<Case> {
                         outage,
                         channel,
                         warmth,
+                        story,
                         loss,
                     });
                 }
@@ -363,9 +409,10 @@ fn cases_of(agent: Agent, full: bool) -> Vec<Case> {
 
 /// Whether a point is struck with this agent.
 fn is_played(agent: Agent, victim: Victim, point: &Point, full: bool) -> bool {
-    // Only Claude Code is parked, has a wall here, and echoes what it was told. The database does
-    // not know which agent asks.
+    // Only Claude Code is parked, has a wall here, and echoes what it was told. The database and
+    // receivers do not know which agent asks.
     let own = point.warmth == Warmth::Parks
+        || point.story == Story::Reach
         || matches!(victim, Victim::Egress | Victim::Database)
         || point.name == "echo.seen";
     // No agent of the Agent Client Protocol is started before its first prompt.

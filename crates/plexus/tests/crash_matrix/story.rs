@@ -148,7 +148,7 @@ async fn tell(place: &mut CaseServer, case: &Case) -> Result<()> {
 }
 
 /// Creates the session. A lost answer may have been a success: then the name is taken by ours.
-async fn create(place: &mut CaseServer) -> Result<String> {
+pub(crate) async fn create(place: &mut CaseServer) -> Result<String> {
     let mut params = place.session_params();
     params["name"] = json!(NAME);
     let created = match place.call("agents.create", params).await? {
@@ -291,7 +291,7 @@ async fn answer(
     Ok(())
 }
 
-async fn delete(place: &mut CaseServer, session: &str) -> Result<()> {
+pub(crate) async fn delete(place: &mut CaseServer, session: &str) -> Result<()> {
     match place.call("agents.delete", json!({"session_id": session})).await? {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == "not_found" => Ok(()),
@@ -299,7 +299,7 @@ async fn delete(place: &mut CaseServer, session: &str) -> Result<()> {
     }
 }
 
-fn tail(log: &str) -> String {
+pub(crate) fn tail(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     lines[lines.len().saturating_sub(40)..].join("\n")
 }

@@ -143,6 +143,49 @@ pub(crate) async fn a_conversation_is_not_begun_anew_where_its_transcript_is_not
     assert!(texts(&events).concat().contains("say here"), "{events:#?}");
 }
 
+/// Codex and agents of the Agent Client Protocol keep their conversations where only they know; an
+/// agent within a wall keeps them in a directory of its session.
+pub(crate) async fn every_agent_goes_on_with_its_conversation_where_it_was() {
+    let url = postgres::shared().fresh_database().unwrap();
+    let mut cluster = Cluster::start(&[], LONG_LEASE).await;
+    let config = cluster.folder().join("plexus.toml");
+    let acp = format!(
+        "[agents.sim_acp]\nprogram = {:?}\nargs = [\"sim\", \"--as\", \"acp\"]\n\
+         modes = [\"ask\"]\nresume = \"resume\"\n",
+        env!("CARGO_BIN_EXE_plexus")
+    );
+    std::fs::write(&config, acp).unwrap();
+    let mut options = crate::cluster::options(0, &url, LONG_LEASE, cluster.folder());
+    options.arguments.extend(["--codex-bin".into(), "sim".into()]);
+    options.arguments.extend(["--config".into(), config.into()]);
+    cluster.nodes.push(testkit::server::TestServer::with(options).await.unwrap());
+    let mut sessions = Vec::new();
+    for (name, more) in [
+        ("plain", json!({})),
+        ("codex", json!({"agent": "codex", "supervise": "all"})),
+        ("acp", json!({"agent": "sim_acp"})),
+    ] {
+        let mut params = json!({"name": name, "working_dir": cluster.work()});
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let created = cluster.call(0, "agents.create", params).await;
+        sessions.push(created["id"].as_str().unwrap().to_owned());
+    }
+    for session in &sessions {
+        cluster.chat(0, session, "sim:\nsay here").await;
+        assert_eq!(cluster.end(0, session).await.0, "complete");
+    }
+    // Without warm children, each goes on from what it keeps.
+    cluster.nodes[0].call("server.stop", json!({"children": true})).await.unwrap();
+    cluster.nodes[0].kill_9().unwrap();
+    cluster.nodes[0].start_again().await.unwrap();
+    for session in &sessions {
+        cluster.chat(0, session, "sim:\nrecall").await;
+        let (status, events) = cluster.end(0, session).await;
+        assert_eq!(status, "complete", "{events:#?}");
+        assert!(texts(&events).concat().contains("say here"), "{events:#?}");
+    }
+}
+
 pub(crate) async fn nobody_reads_the_password_in_a_log_a_page_or_an_argument() {
     let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();

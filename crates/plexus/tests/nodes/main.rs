@@ -38,6 +38,7 @@ fn main() -> ExitCode {
             prompts_messages_and_ends_reach_the_child_through_any_server,
             a_rule_that_comes_through_another_server_holds_at_once_and_answers_what_waits,
             a_conversation_is_not_begun_anew_where_its_transcript_is_not,
+            every_agent_goes_on_with_its_conversation_where_it_was,
             nobody_reads_the_password_in_a_log_a_page_or_an_argument,
         }
         database {

@@ -111,6 +111,11 @@ impl MessagesApi {
         self.state.lock().requests.clone()
     }
 
+    /// Forgets the requests so far, so that a stand-in that runs for hours does not grow.
+    pub fn forget_requests(&self) {
+        self.state.lock().requests.clear();
+    }
+
     /// Returns the requests of the conversation itself, without titles, token counts and the like.
     #[must_use]
     pub fn main_requests(&self) -> Vec<Recorded> {

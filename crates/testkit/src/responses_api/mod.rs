@@ -72,6 +72,11 @@ impl ResponsesApi {
         self.state.lock().requests.clone()
     }
 
+    /// Forgets the requests so far, so that a stand-in that runs for hours does not grow.
+    pub fn forget_requests(&self) {
+        self.state.lock().requests.clear();
+    }
+
     /// Returns the whole input of the newest request, as JSON text.
     #[must_use]
     pub fn last_input(&self) -> String {

@@ -117,6 +117,7 @@ impl Telegram {
                 // A restart may fetch the same press again; it is answered with the decision.
                 offset = update["update_id"].as_i64().map(|id| id + 1).or(offset);
                 if update["callback_query"].is_object() {
+                    plexus_fault::point!("press.heard");
                     self.pressed(&update["callback_query"], &listening).await;
                 }
             }
@@ -141,6 +142,7 @@ impl Telegram {
             }
             (true, _) => Heard::Nothing("This server did not make this button.".to_owned()),
         };
+        plexus_fault::point!("press.decided");
         let told = json!({
             "callback_query_id": query["id"],
             "text": heard.words(),

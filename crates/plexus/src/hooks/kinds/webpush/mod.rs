@@ -118,6 +118,7 @@ impl Webpush {
             }
             match self.send_to(&subscription, message, within, push).await {
                 Sent::Taken => {
+                    plexus_fault::point!("push.taken");
                     self.remember(&which, &subscription.endpoint);
                     delivered += 1;
                 }
