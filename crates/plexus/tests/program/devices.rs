@@ -97,9 +97,9 @@ async fn a_code_pairs_one_device_once() {
     let audit = installation.works(&["call", "loopback.audit"]);
     assert!(audit.contains("device.paired") && audit.contains("/auth/exchange"), "{audit}");
     assert!(!audit.contains(code), "a code is written nowhere");
-    let log = log_of(&place);
+    let log = log_of(&installation);
     assert!(log.contains("this code was used already") && !log.contains(code), "{log}");
-    let told = place.works(&["doctor"]);
+    let told = installation.works(&["doctor"]);
     assert!(told.contains("2 from outside in the last day"), "{told}");
     assert!(told.contains("by /auth/exchange") && told.contains("plexus devices revoke"), "{told}");
 }
@@ -133,12 +133,12 @@ async fn a_device_reads_and_decides_and_nothing_else() {
     let refusals = audit["lines"].as_array().unwrap();
     let create = refusals.iter().find(|line| line["body"]["method"] == "agents.create").unwrap();
     assert_eq!(create["body"]["device"], "phone", "{create}");
-    let log = log_of(&place);
+    let log = log_of(&installation);
     let said = log.lines().any(|line| {
         ["refused", "agents.create", "phone", "a device may"].iter().all(|it| line.contains(it))
     });
     assert!(said, "{log}");
-    let told = place.works(&["doctor"]);
+    let told = installation.works(&["doctor"]);
     assert!(told.contains("the newest, by the device \"phone\""), "{told}");
 
     let dir = installation.work().display().to_string();
