@@ -171,7 +171,7 @@ mod tests {
             answers(&question, &texts(&["1"])),
             Ok(Answers::from([("q".to_owned(), texts(&["SQLite"]))]))
         );
-        assert!(answers(&question, &texts(&[])).unwrap_err().contains("0 answers are given"));
+        assert!(answers(&question, &texts(&[])).unwrap_err().contains("you gave 0 answers"));
         assert!(answers(&question, &texts(&["9"])).unwrap_err().contains("no number 9"));
     }
 }

@@ -58,7 +58,7 @@ fn a_question_is_answered_from_the_shell_and_what_does_not_fit_is_said() {
     assert!(shown.contains("Which database?") && shown.contains("1  SQLite"), "{shown}");
     for (words, complaint) in [
         (vec!["approve", id], "this is a question"),
-        (vec!["approve", id, "--answer", "1"], "2 things are asked and 1 answers are given"),
+        (vec!["approve", id, "--answer", "1"], "it asks 2 things, and you gave 1 answers"),
         (vec!["approve", id, "--answer", "9", "--answer", "1"], "there is no number 9"),
         (vec!["approve", id, "--remember"], "no rule answers one"),
         (vec!["approve", "0000000"], "plexus pending"),
