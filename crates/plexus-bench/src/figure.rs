@@ -8,6 +8,7 @@ pub const DESIGN_KEYS: &[&str] = &[
     "respond_to_child_p99_ms",
     "poll_loop_ratio",
     "line_to_poll_p99_ms",
+    "first_event_prestarted_ms",
     "events_per_s",
     "bare_group_commit_ratio",
     "single_commit_ratio",

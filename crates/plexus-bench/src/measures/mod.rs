@@ -2,6 +2,7 @@
 //!
 //! - `answer`: from `respond` to the child, beside poll loops.
 //! - `line`: from a child's line to a waiting `poll`.
+//! - `first`: the first event of a first chat, with an agent that was started early, and without.
 //! - `throughput`: events of many children (`burst`), beside SQLite alone (`bare`).
 //! - `history`: `poll` and paths where there is a lot to read.
 //! - `parse`: reading a log, beside other readers.
@@ -21,6 +22,7 @@ mod bare;
 mod bare_postgres;
 mod burst;
 mod doors;
+mod first;
 mod floods;
 mod history;
 mod line;
@@ -42,6 +44,7 @@ pub fn all() -> Vec<Box<dyn Measure>> {
     vec![
         Box::new(answer::Answer),
         Box::new(line::Line),
+        Box::new(first::First),
         Box::new(throughput::Throughput),
         Box::new(history::History),
         Box::new(parse::Parse),
