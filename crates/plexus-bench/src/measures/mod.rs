@@ -2,6 +2,7 @@
 //!
 //! - `answer`: from `respond` to the child, beside poll loops.
 //! - `line`: from a child's line to a waiting `poll`.
+//! - `agents`: a question and a line of each kind of agent.
 //! - `throughput`: events of many children (`burst`), beside SQLite alone (`bare`).
 //! - `history`: `poll` and paths where there is a lot to read.
 //! - `parse`: reading a log, beside other readers.
@@ -16,6 +17,7 @@
 //! - `sdks`: the official SDKs with the same child.
 //! - `tools`: what a parent that is a model reads before its first turn.
 
+mod agents;
 mod answer;
 mod bare;
 mod bare_postgres;
@@ -42,6 +44,7 @@ pub fn all() -> Vec<Box<dyn Measure>> {
     vec![
         Box::new(answer::Answer),
         Box::new(line::Line),
+        Box::new(agents::Agents),
         Box::new(throughput::Throughput),
         Box::new(history::History),
         Box::new(parse::Parse),
