@@ -9,6 +9,13 @@ pub const DESIGN_KEYS: &[&str] = &[
     "poll_loop_ratio",
     "line_to_poll_p99_ms",
     "first_event_prestarted_ms",
+    "ask_round_trip_ratio",
+    "claude_round_trip_ms",
+    "codex_round_trip_ms",
+    "acp_round_trip_ms",
+    "claude_line_p99_ms",
+    "codex_line_p99_ms",
+    "acp_line_p99_ms",
     "events_per_s",
     "bare_group_commit_ratio",
     "single_commit_ratio",
@@ -26,6 +33,9 @@ pub const DESIGN_KEYS: &[&str] = &[
     "proxy_added_ms",
     "tools_bytes",
 ];
+
+/// Those of them that need a rival, which a run may lack: such a key is then null, with the reason.
+pub const KEYS_WITH_RIVAL: &[&str] = &["ask_round_trip_ratio"];
 
 /// What a figure should be, by the design.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -12,6 +12,7 @@
 //! - [`prepared`]: stores that are filled directly, where children would take too long.
 //! - [`journal`]: a child's output, read from its run directory.
 //! - [`soak`]: not a measure but a long test: many children, and random kills of every process.
+//! - [`thousand`]: not a measure either: a thousand agents that wait through a restart.
 //! - [`report`]: the table for people and the object for programs.
 
 pub mod figure;
@@ -25,3 +26,5 @@ pub mod sizes;
 #[cfg(target_os = "linux")]
 pub mod soak;
 pub mod stats;
+#[cfg(target_os = "linux")]
+pub mod thousand;

@@ -27,6 +27,19 @@ pub trait Measure {
     async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()>;
 }
 
+/// Why a measure could not take a figure that needs a rival, which cannot be had here. The run is
+/// complete without it.
+#[derive(Debug)]
+pub struct RivalMissing(pub String);
+
+impl std::fmt::Display for RivalMissing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "its rival cannot be had: {}", self.0)
+    }
+}
+
+impl std::error::Error for RivalMissing {}
+
 /// A figure that was not taken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Missing {
@@ -66,15 +79,16 @@ pub async fn run(measures: &[Box<dyn Measure>], sizes: &Sizes) -> Outcome {
                 measure.run(sizes, &mut taken).await
             }
         };
-        let reason = result
-            .err()
-            .map_or_else(|| "it was not measured".to_owned(), |error| format!("{error:#}"));
+        let error = result.err();
+        let lacks_rival = error.as_ref().is_some_and(|error| error.is::<RivalMissing>());
+        let reason =
+            error.map_or_else(|| "it was not measured".to_owned(), |error| format!("{error:#}"));
         for key in measure.keys() {
             if !taken.iter().any(|figure| figure.key == *key) {
                 missing.push(Missing {
                     key,
                     reason: reason.clone(),
-                    is_required: left_out.is_none(),
+                    is_required: left_out.is_none() && !lacks_rival,
                 });
             }
         }
@@ -89,4 +103,45 @@ pub async fn run(measures: &[Box<dyn Measure>], sizes: &Sizes) -> Outcome {
 )]
 fn progress(name: &str, started: Instant) {
     eprintln!("[{:>5.1} s] {name}", started.elapsed().as_secs_f64());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::figure::Aim;
+
+    struct Rivalry(fn() -> anyhow::Error);
+
+    #[async_trait(?Send)]
+    impl Measure for Rivalry {
+        fn name(&self) -> &'static str {
+            "rivalry"
+        }
+
+        fn keys(&self) -> &'static [&'static str] {
+            &["ours", "ratio"]
+        }
+
+        async fn run(&self, _sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
+            figures.push(Figure::new("ours", "a", "ms", vec![1.0], Aim::Beside));
+            Err(self.0())
+        }
+    }
+
+    async fn missing_after(error: fn() -> anyhow::Error) -> Vec<Missing> {
+        run(&[Box::new(Rivalry(error))], &Sizes::tiny()).await.missing
+    }
+
+    #[tokio::test]
+    async fn a_missing_rival_is_told_and_fails_nothing() {
+        let missing = missing_after(|| RivalMissing("no registry".to_owned()).into()).await;
+        let reason = "its rival cannot be had: no registry".to_owned();
+        assert_eq!(missing, [Missing { key: "ratio", reason, is_required: false }]);
+    }
+
+    #[tokio::test]
+    async fn any_other_error_fails_the_run() {
+        let missing = missing_after(|| anyhow::anyhow!("the server died")).await;
+        assert!(missing.len() == 1 && missing[0].is_required, "{missing:?}");
+    }
 }

@@ -1,5 +1,6 @@
 //! A real `plexus serve` with simulated children, and the calls that measures make.
 
+use std::ffi::OsString;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,7 +9,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::server::{ServerOptions, TestServer};
+use testkit::server::{ServerOptions, TestServer, binary};
 
 /// The timeout of everything that a measure waits for.
 pub const PATIENCE: Duration = Duration::from_secs(120);
@@ -21,6 +22,9 @@ const TICKS_PER_SECOND: u64 = 100;
 
 /// The longest wait that one call may request.
 const WAIT_MS: u64 = 60_000;
+
+/// The agent of the Agent Client Protocol that [`Server::start_with_all_agents`] adds.
+pub const SIMULATED_ACP: &str = "sim_acp";
 
 /// A server, its data and a directory that its children work in. Dropping it ends everything.
 pub struct Server {
@@ -40,19 +44,45 @@ impl Server {
     /// The same for a server whose store is the database of this URL; an empty URL means its own
     /// file.
     pub async fn start_on(database_url: &str, settings: &[(&str, String)]) -> Result<Self> {
-        let work = tempfile::Builder::new()
-            .prefix("plexus-bench-")
-            .tempdir()
-            .context("could not make a folder")?;
-        let mut arguments = vec!["--log".into(), "warn".into()];
+        let mut arguments = Vec::new();
         for (key, value) in settings {
             arguments.extend(["--set".into(), format!("{key}={value}").into()]);
         }
+        Self::start_in(work_folder()?, database_url, arguments, Vec::new()).await
+    }
+
+    /// Starts a server that has a simulator of every kind of agent.
+    pub async fn start_with_all_agents() -> Result<Self> {
+        let work = work_folder()?;
+        let plexus = binary("plexus", "PLEXUS_BIN")?;
+        let config = format!(
+            "[agents.{SIMULATED_ACP}]\nlabel = \"Simulated agent\"\nprogram = {:?}\n\
+             args = [\"sim\", \"--as\", \"acp\"]\nasks_for = \"everything\"\nmodes = [\"ask\"]\n\
+             resume = \"resume\"\n",
+            plexus.to_str().context("the path of the program is no text")?
+        );
+        let path = work.path().join("plexus.toml");
+        std::fs::write(&path, config).context("could not write the settings")?;
+        let arguments = vec!["--config".into(), path.into(), "--codex-bin".into(), "sim".into()];
+        // Two of the simulators keep their conversations there.
+        let folder = |name: &str| work.path().join(name).display().to_string();
+        let env =
+            vec![("HOME".to_owned(), folder("home")), ("CODEX_HOME".to_owned(), folder("codex"))];
+        Self::start_in(work, "", arguments, env).await
+    }
+
+    async fn start_in(
+        work: TempDir,
+        database_url: &str,
+        mut arguments: Vec<OsString>,
+        mut env: Vec<(String, String)>,
+    ) -> Result<Self> {
+        arguments.extend(["--log".into(), "warn".into()]);
         // The simulator keeps its conversations there.
-        let env = vec![
+        env.extend([
             ("CLAUDE_CONFIG_DIR".to_owned(), work.path().join("claude").display().to_string()),
             ("DATABASE_URL".to_owned(), database_url.to_owned()),
-        ];
+        ]);
         let inner =
             TestServer::with(ServerOptions { arguments, env, ..ServerOptions::default() }).await?;
         Ok(Self { inner, work })
@@ -217,6 +247,10 @@ impl Server {
         }
         Ok(())
     }
+}
+
+fn work_folder() -> Result<TempDir> {
+    tempfile::Builder::new().prefix("plexus-bench-").tempdir().context("could not make a folder")
 }
 
 /// Returns a text field of an answer.

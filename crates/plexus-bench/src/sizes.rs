@@ -2,6 +2,17 @@
 
 use std::time::Duration;
 
+/// The SDKs that a run installs and measures.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SdksMeasured {
+    /// None.
+    None,
+    /// The one that an aim speaks of.
+    Python,
+    /// All of them.
+    All,
+}
+
 /// How much a run does.
 #[derive(Clone, Debug)]
 pub struct Sizes {
@@ -18,6 +29,10 @@ pub struct Sizes {
     pub loop_pauses: [Duration; 2],
     /// Lines that a child writes while a poll waits, in each round.
     pub lines: usize,
+    /// Tool calls that a child of each kind of agent asks about, in each round.
+    pub agent_asks: usize,
+    /// Lines that a child of each kind of agent writes while a poll waits, in each round.
+    pub agent_lines: usize,
     /// Children that write at the same time.
     pub children: usize,
     /// Events that each of them writes, in each round.
@@ -63,8 +78,8 @@ pub struct Sizes {
     /// Permission requests that are answered through each of two servers and on each channel, in
     /// each round.
     pub node_answers: usize,
-    /// Whether the SDKs of other languages are installed and measured.
-    pub with_sdks: bool,
+    /// Which SDKs of other languages are installed and measured.
+    pub sdks: SdksMeasured,
 }
 
 impl Sizes {
@@ -78,6 +93,8 @@ impl Sizes {
             loop_sessions: 60,
             loop_pauses: [Duration::from_millis(500), Duration::from_secs(1)],
             lines: 400,
+            agent_asks: 200,
+            agent_lines: 200,
             children: 64,
             burst: 1_000,
             burst_bytes: 200,
@@ -99,7 +116,7 @@ impl Sizes {
             flood_events: 64,
             flood_event_bytes: 1_000_000,
             node_answers: 400,
-            with_sdks: true,
+            sdks: SdksMeasured::All,
         }
     }
 
@@ -112,6 +129,8 @@ impl Sizes {
             answers: 150,
             loop_sessions: 30,
             lines: 150,
+            agent_asks: 60,
+            agent_lines: 60,
             burst: 300,
             single_commits: 300,
             reads: 150,
@@ -127,7 +146,7 @@ impl Sizes {
             flood_answers: 40,
             flood_events: 4,
             node_answers: 75,
-            with_sdks: false,
+            sdks: SdksMeasured::Python,
             ..Self::full()
         }
     }
@@ -142,6 +161,8 @@ impl Sizes {
             loop_sessions: 2,
             loop_pauses: [Duration::from_millis(50), Duration::from_millis(100)],
             lines: 5,
+            agent_asks: 3,
+            agent_lines: 5,
             children: 2,
             burst: 20,
             burst_bytes: 50,
@@ -163,7 +184,7 @@ impl Sizes {
             flood_events: 4,
             flood_event_bytes: 10_000,
             node_answers: 3,
-            with_sdks: false,
+            sdks: SdksMeasured::None,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! - `answer`: from `respond` to the child, beside poll loops.
 //! - `line`: from a child's line to a waiting `poll`.
 //! - `first`: the first event of a first chat, with an agent that was started early, and without.
+//! - `agents`: a question and a line of each kind of agent.
 //! - `throughput`: events of many children (`burst`), beside SQLite alone (`bare`).
 //! - `history`: `poll` and paths where there is a lot to read.
 //! - `parse`: reading a log, beside other readers.
@@ -17,6 +18,7 @@
 //! - `sdks`: the official SDKs with the same child.
 //! - `tools`: what a parent that is a model reads before its first turn.
 
+mod agents;
 mod answer;
 mod bare;
 mod bare_postgres;
@@ -45,6 +47,7 @@ pub fn all() -> Vec<Box<dyn Measure>> {
         Box::new(answer::Answer),
         Box::new(line::Line),
         Box::new(first::First),
+        Box::new(agents::Agents),
         Box::new(throughput::Throughput),
         Box::new(history::History),
         Box::new(parse::Parse),

@@ -18,9 +18,9 @@ use tokio::process::Command;
 
 use super::line;
 use crate::figure::{Aim, Figure};
-use crate::measure::Measure;
+use crate::measure::{Measure, RivalMissing};
 use crate::server::Server;
-use crate::sizes::Sizes;
+use crate::sizes::{SdksMeasured, Sizes};
 use crate::stats::{median, millis, percentile, rate};
 
 const PYTHON: &str = include_str!("../../rivals/agent_sdk.py");
@@ -35,6 +35,9 @@ const EVENT_BYTES: usize = 200;
 const ASKS: usize = 100;
 const LINES: usize = 200;
 
+/// How many times longer than with an SDK a tool call that asks may take.
+const MOST_RATIO: f64 = 3.0;
+
 pub(super) struct Sdks;
 
 #[async_trait(?Send)]
@@ -44,11 +47,16 @@ impl Measure for Sdks {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["one_child_events_per_s", "ask_round_trip_ms", "one_child_line_p99_ms"]
+        &[
+            "ask_round_trip_ratio",
+            "ask_round_trip_ms",
+            "one_child_events_per_s",
+            "one_child_line_p99_ms",
+        ]
     }
 
     fn left_out(&self, sizes: &Sizes) -> Option<&'static str> {
-        (!sizes.with_sdks).then_some("only the full run installs the SDKs")
+        (sizes.sdks == SdksMeasured::None).then_some("a tiny run installs no SDK")
     }
 
     async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
@@ -59,7 +67,7 @@ impl Measure for Sdks {
         server.chat(&session, "sim:\nsay ready").await?;
         for _ in 0..sizes.rounds {
             events.push(burst(&server, &session).await?);
-            asks.push(ask(&server, &session).await?);
+            asks.push(ask(&server, &session, ASKS).await?);
         }
         for round in 0..sizes.rounds {
             lines.push(percentile(&line::lines(&server, round, LINES).await?, 99.0));
@@ -74,26 +82,34 @@ impl Measure for Sdks {
             "time for each of {ASKS} tool calls that ask, from one to the next, with \
              `wait_for_approval` and `respond`; an SDK answers in its callback"
         );
-        let mut of_asks = Figure::new("ask_round_trip_ms", what, "ms", asks, Aim::Beside);
+        let mut of_asks = Figure::new("ask_round_trip_ms", what, "ms", asks.clone(), Aim::Beside);
         let what = format!(
             "from the stamp a child puts on a line until a waiting `poll` has it, 99th percentile \
              of {LINES} lines; an SDK hands it to its iterator"
         );
         let mut of_lines = Figure::new("one_child_line_p99_ms", what, "ms", lines, Aim::Beside);
-        let results = [
-            ("Python SDK", python(folder.path(), sizes.rounds).await),
-            ("TypeScript SDK", typescript(folder.path(), sizes.rounds).await),
-        ];
-        for (name, result) in results {
-            let result = result.map_err(|error| format!("{error:#}"));
+        let said = |error: anyhow::Error| format!("{error:#}");
+        let python = python(folder.path(), sizes.rounds).await.map_err(said);
+        let typescript = if sizes.sdks == SdksMeasured::All {
+            typescript(folder.path(), sizes.rounds).await.map_err(said)
+        } else {
+            Err("only the full run installs it".to_owned())
+        };
+        for (name, result) in [("Python SDK", &python), ("TypeScript SDK", &typescript)] {
             let of = |rounds: fn(&SdkRounds) -> &Vec<f64>| {
-                result.as_ref().map(|all| median(rounds(all))).map_err(Clone::clone)
+                result.as_ref().map(|all| median(rounds(all))).map_err(String::clone)
             };
             of_events = of_events.beside_or_missing(name, of(|all| &all.events), "/s");
             of_asks = of_asks.beside_or_missing(name, of(|all| &all.asks), "ms");
             of_lines = of_lines.beside_or_missing(name, of(|all| &all.lines), "ms");
         }
-        figures.extend([of_events, of_asks, of_lines]);
+        figures.extend([of_asks, of_events, of_lines]);
+        let python = python.map_err(RivalMissing)?;
+        let ratios = asks.iter().zip(&python.asks).map(|(ours, theirs)| ours / theirs).collect();
+        let what = "how many times longer a tool call that asks takes than with the Python SDK, \
+                    which keeps nothing";
+        let most = Aim::AtMost(MOST_RATIO);
+        figures.push(Figure::new("ask_round_trip_ratio", what, "", ratios, most));
         Ok(())
     }
 }
@@ -113,16 +129,17 @@ async fn burst(server: &Server, session: &str) -> Result<f64> {
     }
 }
 
-/// Plays tool calls that ask for permission, and answers each at once.
-async fn ask(server: &Server, session: &str) -> Result<f64> {
-    let asks = "tool Write {\"file_path\":\"sdk.txt\",\"content\":\"x\"}\n".repeat(ASKS);
+/// Plays `count` tool calls that ask for permission, answers each at once, and returns how long one
+/// took, in milliseconds.
+pub(super) async fn ask(server: &Server, session: &str, count: usize) -> Result<f64> {
+    let asks = "tool Write {\"file_path\":\"sdk.txt\",\"content\":\"x\"}\n".repeat(count);
     let started = Instant::now();
     server.start_chat(session, &format!("sim:\n{asks}")).await?;
-    for _ in 0..ASKS {
+    for _ in 0..count {
         server.allow(&server.wait_for_approval(session).await?).await?;
     }
     server.wait_until_quiet().await?;
-    Ok(millis(started.elapsed()) / ASKS as f64)
+    Ok(millis(started.elapsed()) / count as f64)
 }
 
 /// The results of an SDK, by round.
