@@ -10,9 +10,6 @@ use serde_json::json;
 
 use crate::common::SimulatedHub;
 
-/// How long anything may take on a loaded machine.
-const DEADLINE: Duration = Duration::from_secs(120);
-
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 /// A run directory as a run leaves it that was never cleaned up.
@@ -72,46 +69,4 @@ async fn prune_removes_old_run_directories_that_belong_to_nobody() {
     make_old(&living, 3 * DAY);
     assert_eq!(hub.prune(before).await, 1);
     assert!(!runs.join(unknown).exists());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_copy_of_a_parked_transcript_goes_when_its_call_or_its_session_is_over() {
-    let world =
-        SimulatedHub::with(|settings| settings.park_after = Some(Duration::from_millis(1))).await;
-    let copies = || {
-        let folder = std::fs::read_dir(world.data().join("parked")).into_iter().flatten();
-        folder.map(|copy| copy.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
-    };
-    let parked = async |session: &str| {
-        let is_parked = |page: &serde_json::Value| page["pending_approvals"][0]["parked"] == true;
-        world.wait_for(session, "a parked question", is_parked).await
-    };
-    let session = world.create("parks", json!({})).await;
-    let bash = |word: &str| format!("tool Bash {}", json!({"command": format!("echo {word}")}));
-    world.chat(&session, &format!("sim:\n{}\n{}\nsay done", bash("a"), bash("b"))).await;
-    // The process that was woken for the first call is parked with the second.
-    let first = parked(&session).await["pending_approvals"][0].clone();
-    world.respond(&first, true).await;
-    let second = loop {
-        let asked = parked(&session).await["pending_approvals"][0].clone();
-        if asked["id"] != first["id"] {
-            break asked;
-        }
-    };
-    let own = format!("{}.jsonl", second["id"].as_str().unwrap());
-    let only_its_own = || (copies() == [own.clone()]).then_some(());
-    testkit::wait::eventually("the copy of the second call alone", DEADLINE, only_its_own);
-    world.respond(&second, true).await;
-    assert_eq!(world.wait_for_end(&session, 0).await, "complete");
-    // A chat that is cancelled while it is parked, and a session that is deleted so, leave none.
-    for end in ["claudecode.cancel", "claudecode.delete"] {
-        let chat = world.chat(&session, &format!("sim:\n{}", bash("c"))).await;
-        parked(&session).await;
-        world.ok(end, json!({"session_id": session})).await;
-        if end == "claudecode.cancel" {
-            assert_eq!(world.wait_for_end(&session, chat).await, "cancelled");
-        }
-        let none = || copies().is_empty().then_some(());
-        testkit::wait::eventually("no copy is left", DEADLINE, none);
-    }
 }

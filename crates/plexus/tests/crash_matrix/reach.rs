@@ -377,7 +377,7 @@ async fn each_question_is_decided_once(place: &mut CaseServer, session: &str) ->
     );
     let answered = audit(place, "approval.answered").await?;
     let via: BTreeSet<_> = answered.iter().map(|line| line["body"]["via"].as_str()).collect();
-    ensure!(answered.len() == 2 && via.len() == 2, "answered from outside: {answered:#?}");
+    ensure!(answered.len() == 3 && via.len() == 3, "answered from outside: {answered:#?}");
     let ran = std::fs::read_to_string(place.work().join("ran")).unwrap_or_default();
     ensure!(ran == "A-word\nC-word\nD-word\n", "this ran: {ran:?}");
     Ok(())
@@ -397,7 +397,7 @@ async fn used_tokens_decide_nothing(
     let told = press(place, outside, message, "Allow").await?;
     ensure!(told == "Too late: it is already denied by webhook.", "a used button: {told}");
     let answered = audit(place, "approval.answered").await?.len();
-    ensure!(answered == 2, "{answered} answers from outside");
+    ensure!(answered == 3, "{answered} answers from outside");
     Ok(())
 }
 

@@ -150,7 +150,7 @@ pub(crate) async fn every_agent_goes_on_with_its_conversation_where_it_was() {
     let mut cluster = Cluster::start(&[], LONG_LEASE).await;
     let config = cluster.folder().join("plexus.toml");
     let acp = format!(
-        "[agents.sim_acp]\nprogram = {:?}\nargs = [\"sim\", \"--as\", \"acp\"]\n\
+        "[agents.sim_acp]\nlabel = \"ACP\"\nprogram = {:?}\nargs = [\"sim\", \"--as\", \"acp\"]\n\
          modes = [\"ask\"]\nresume = \"resume\"\n",
         env!("CARGO_BIN_EXE_plexus")
     );
