@@ -68,6 +68,8 @@ impl DemoServer {
             .arg("--data-dir")
             .arg(self.data())
             .args(["--listen", "127.0.0.1:0", "--claude-bin", SIMULATOR])
+            // The tour tells which agents it has started, and starts them itself.
+            .args(["--set", "warm.prestart=off"])
             // What the agents keep of their conversations is removed with the folder too.
             .env("CLAUDE_CONFIG_DIR", self.folder.join("claude"))
             .stdin(Stdio::null())
