@@ -167,8 +167,10 @@ pub(crate) async fn a_machine_that_dies_before_the_transcript_is_written_fails_t
     let text = prompt(&[Step::bash(RUN), Step::text("done")]);
     let chat = setup.hub.chat(&session, &text).await;
     setup.hub.wait_for_approval(&session).await;
-    eventually_async("the CLI has its home", PATIENCE, async || {
-        setup.transcript().exists().then_some(())
+    // Until the call is in it the CLI goes on writing, and would make the folder again.
+    eventually_async("the call in the transcript", PATIENCE, async || {
+        let written = std::fs::read_to_string(setup.transcript()).ok()?;
+        written.contains("toolu_").then_some(())
     })
     .await;
     std::fs::remove_dir_all(setup.sandbox.home().join(".claude").join("projects"))?;
