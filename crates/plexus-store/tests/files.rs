@@ -8,8 +8,8 @@ use std::path::Path;
 
 use plexus_core::SessionId;
 use plexus_store::{
-    AppendEvents, Change, Cursor, JsonText, NewEvent, PageRequest, Priority, ReadLimit,
-    SessionFilter, SetCursor, SqliteOptions, SqliteStore, Store, StoreError,
+    AppendEvents, Change, CreateSession, Cursor, Durability, JsonText, NewEvent, PageRequest,
+    Priority, ReadLimit, SessionFilter, SetCursor, SqliteOptions, SqliteStore, Store, StoreError,
 };
 use rusqlite::Connection;
 use serde_json::json;
@@ -49,6 +49,27 @@ fn contents(dir: &Path) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
     }
     all.sort();
     Ok(all)
+}
+
+/// A commit of a few bytes writes pages of several tables and indexes.
+#[tokio::test]
+async fn many_small_commits_do_not_let_the_log_grow() -> Test {
+    const SMALL_COMMITS: usize = 4_000;
+    /// The log is started over at 64 MiB at the latest.
+    const MAX_LOG_BYTES: u64 = 72 * 1024 * 1024;
+    let dir = tempfile::tempdir()?;
+    let options = SqliteOptions { sync: Durability::Normal, ..SqliteOptions::new(dir.path()) };
+    let store = SqliteStore::open(&options)?;
+    let mut longest = 0;
+    for number in 0..SMALL_COMMITS {
+        let new = CreateSession::new(format!("s{number}"), None);
+        store.commit(vec![Change::CreateSession(new)], Priority::Normal).await?;
+        let length = std::fs::metadata(dir.path().join("plexus.db-wal"))?.len();
+        longest = longest.max(length);
+    }
+    assert!(longest <= MAX_LOG_BYTES, "the log had {longest} bytes");
+    store.close().await?;
+    Ok(())
 }
 
 #[tokio::test]

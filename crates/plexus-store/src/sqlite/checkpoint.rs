@@ -7,13 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use rusqlite::Connection;
+use rusqlite::hooks::Wal;
 
 use super::sql::store_error;
 use super::writer::Health;
 use crate::contract::StoreError;
 
-/// After how many written bytes (as counted at the queue) a checkpoint is worth its flushes.
-const CHECKPOINT_BYTES: usize = 2 * 1024 * 1024;
+/// After how many more pages in the log (4 MiB, of 4 KiB each) a checkpoint is worth its flushes. It
+/// counts pages and not what callers wrote: a small change writes many times its size.
+const CHECKPOINT_PAGES: u64 = 1024;
 
 /// The writer itself restarts a log of more pages than this (64 MiB, of 4 KiB each): under
 /// continuous load a passive checkpoint never gets the chance.
@@ -23,14 +25,16 @@ const MAX_LOG_PAGES: u64 = 16 * 1024;
 pub(super) struct Checkpointer {
     signal: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
-    written: usize,
+    /// How many pages the log had when a checkpoint was last requested.
+    requested_at: u64,
     log: Arc<Log>,
 }
 
 /// The state of the log that the thread and the writer share.
 #[derive(Default)]
 struct Log {
-    /// How many pages it had at the newest checkpoint.
+    /// How many pages it has after the newest commit. The next commit starts over when a checkpoint
+    /// has moved all of them and nobody reads them.
     pages: AtomicU64,
     /// Held during a checkpoint. Otherwise SQLite would make the second one wait in pauses that are
     /// longer than most checkpoints.
@@ -38,10 +42,20 @@ struct Log {
 }
 
 impl Checkpointer {
-    /// Starts the thread, with its own connection.
-    pub(super) fn start(conn: Connection, health: Arc<Health>) -> Result<Self, StoreError> {
+    /// Starts the thread, with its own connection, for the log that `writer` fills.
+    pub(super) fn start(
+        conn: Connection,
+        writer: &mut Connection,
+        health: Arc<Health>,
+    ) -> Result<Self, StoreError> {
         let (signal, wanted) = sync_channel(1);
         let log = Arc::new(Log::default());
+        let counted = Arc::clone(&log);
+        let count = move |_: &mut Wal, pages| {
+            counted.pages.store(u64::try_from(pages).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        };
+        writer.wal_hook(Some(count)).map_err(store_error)?;
         let shared = Arc::clone(&log);
         let thread = std::thread::Builder::new()
             .name("plexus-checkpoint".to_owned())
@@ -50,21 +64,28 @@ impl Checkpointer {
                 message: format!("start a thread: {error}"),
                 source: None,
             })?;
-        Ok(Self { signal: Some(signal), thread: Some(thread), written: 0, log })
+        Ok(Self { signal: Some(signal), thread: Some(thread), requested_at: 0, log })
     }
 
-    /// Counts the bytes of a commit, and requests a checkpoint when there are enough.
-    pub(super) fn wrote(&mut self, bytes: usize, conn: &Connection, health: &Health) {
-        self.written += bytes;
-        if self.written < CHECKPOINT_BYTES {
+    /// Requests a checkpoint when the log has grown enough. Called after each piece of work.
+    pub(super) fn wrote(&mut self, conn: &Connection, health: &Health) {
+        // The files of a store that is not trusted any more stay as they are.
+        if health.check().is_err() {
             return;
         }
-        self.written = 0;
-        if self.log.pages.load(Ordering::Relaxed) > MAX_LOG_PAGES {
+        let pages = self.log.pages.load(Ordering::Relaxed);
+        // The log has started over.
+        if pages < self.requested_at {
+            self.requested_at = 0;
+        }
+        if pages - self.requested_at < CHECKPOINT_PAGES {
+            return;
+        }
+        self.requested_at = pages;
+        if pages > MAX_LOG_PAGES {
             // The thread has moved all but the newest part, so this is quick. The file keeps its
             // length: overwriting it is cheaper than growing it again.
             self.log.checkpoint(conn, "RESTART", health);
-            self.log.pages.store(0, Ordering::Relaxed);
             return;
         }
         match self.signal.as_ref().map(|signal| signal.try_send(())) {
@@ -96,17 +117,12 @@ fn run(conn: &Connection, wanted: &Receiver<()>, log: &Log, health: &Health) {
 impl Log {
     fn checkpoint(&self, conn: &Connection, mode: &str, health: &Health) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let moved = conn
-            .query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get::<_, i64>(1));
-        match moved.map_err(store_error) {
-            // A store in memory has no log, and reports -1.
-            Ok(pages) => self.pages.store(u64::try_from(pages).unwrap_or(0), Ordering::Relaxed),
-            // A failure alone does no harm: the log keeps everything, and the next checkpoint tries
-            // again. Only a failed flush is fatal.
-            Err(error) => {
-                health.note(&error);
-                tracing::warn!(%error, mode, "a checkpoint failed");
-            }
+        let moved = conn.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
+        // A failure alone does no harm: the log keeps everything, and the next checkpoint tries
+        // again. Only a failed flush is fatal.
+        if let Err(error) = moved.map_err(store_error) {
+            health.note(&error);
+            tracing::warn!(%error, mode, "a checkpoint failed");
         }
     }
 }

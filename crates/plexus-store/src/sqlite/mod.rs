@@ -68,7 +68,7 @@ pub struct SqliteOptions {
     pub dir: PathBuf,
     /// How the store treats the disk.
     pub sync: Durability,
-    /// How many reads run at once. Each has a connection and its cache of up to 8 MiB.
+    /// How many reads run at once. Each has a connection and its cache of up to 2 MiB.
     pub readers: usize,
     /// How many pages of 4 KiB the database may have, for tests of a full disk; `None` for no
     /// limit.
@@ -81,7 +81,7 @@ const WRITER_STATEMENTS: usize = 256;
 /// The size of the writer's page cache. The writer reads few pages (the ends of trees and indexes),
 /// and the system caches the others; more would count as memory of every session that was ever
 /// written.
-const WRITER_CACHE_KIB: u32 = 8 * 1024;
+const WRITER_CACHE_KIB: u32 = 4 * 1024;
 
 /// The default number of concurrent reads: enough that one slow reader delays nobody.
 const DEFAULT_READERS: usize = 4;
@@ -125,11 +125,11 @@ impl SqliteStore {
         let lock = Lock::take(&dir.join(LOCK_FILE))?;
         let path = dir.join(DATABASE_FILE);
         let existing = file::inspect(&path)?;
-        let conn = open_writer(&path, existing, options)?;
+        let mut conn = open_writer(&path, existing, options)?;
         let queue = Arc::new(Queue::default());
         let health = Arc::new(Health::new(Presence::new(&path)));
         health.check_files()?;
-        let checkpointer = Checkpointer::start(open_plain(&path)?, Arc::clone(&health))?;
+        let checkpointer = Checkpointer::start(open_plain(&path)?, &mut conn, Arc::clone(&health))?;
         let handle = Handle::default();
         let writer = Writer {
             committer: Committer::new(conn, &handle)?,

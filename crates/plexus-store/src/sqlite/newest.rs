@@ -15,7 +15,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use plexus_core::{ApprovalId, SessionId};
 use rusqlite::Connection;
 
-use crate::contract::{ApprovalRecord, SessionRecord, StoreError, Topic};
+use crate::contract::{
+    ApprovalFilter, ApprovalRecord, ApprovalStatus, Page, PageRequest, SessionRecord, Stage,
+    StoreError, Topic,
+};
 use crate::tables::sql::ready;
 use crate::tables::{approvals, sessions};
 
@@ -98,6 +101,43 @@ impl Newest {
             it.session == session && it.run == run && it.request_id == request_id && !it.retired
         };
         self.records().approvals.iter().rfind(asked).cloned()
+    }
+
+    /// Returns the page that a list of approvals would have, if the list is of what waits in one
+    /// session, all of that was just written, and it is at most one.
+    ///
+    /// That is what a parent asks who waits for the next question of its child. The count in the
+    /// session's record says whether all of it is here; where more than one waits, only the file
+    /// knows their order.
+    pub(crate) fn pending(
+        &self,
+        filter: &ApprovalFilter,
+        page: PageRequest,
+    ) -> Option<Page<ApprovalRecord>> {
+        let ApprovalFilter {
+            stage: Stage::Pending,
+            session: Some(id),
+            under,
+            owner: None,
+            run: None,
+            asked_until: None,
+        } = *filter
+        else {
+            return None;
+        };
+        if page.after.is_some() {
+            return None;
+        }
+        let records = self.records();
+        let session = records.sessions.iter().rfind(|it| it.id == id)?;
+        // A child is a strict descendant; whether a grandchild is one, the file says.
+        if session.pending_approvals > 1 || under.is_some_and(|it| session.parent != Some(it)) {
+            return None;
+        }
+        let waits = |it: &&ApprovalRecord| it.session == id && it.status == ApprovalStatus::Pending;
+        let items: Vec<_> = records.approvals.iter().filter(waits).cloned().collect();
+        let is_all = u64::from(session.pending_approvals) == items.len() as u64;
+        is_all.then_some(Page { items, next: None })
     }
 
     /// Takes out what the transaction changes that is about to be committed.

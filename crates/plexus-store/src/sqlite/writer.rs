@@ -72,6 +72,7 @@ impl Writer {
                 Work::Group(jobs) => self.commit_group(jobs),
                 Work::Task(task) => task(&self.committer),
             }
+            self.checkpointer.wrote(self.committer.conn(), &self.health);
         }
         self.checkpointer.finish(self.committer.conn(), &self.health);
         tracing::debug!(lock = ?self.lock, commits = self.committer.commits, "the store is closed");
@@ -85,7 +86,6 @@ impl Writer {
             }
             return;
         }
-        let bytes: usize = jobs.iter().map(|job| job.bytes).sum();
         let mut group = self.committer.write(jobs);
         match &group.result {
             Ok(_) => {
@@ -95,11 +95,7 @@ impl Writer {
             }
             Err(error) => self.health.note(error),
         }
-        let committed = group.result.is_ok();
         self.committer.answer(group);
-        if committed {
-            self.checkpointer.wrote(bytes, self.committer.conn(), &self.health);
-        }
     }
 }
 

@@ -294,6 +294,10 @@ macro_rules! store {
                     filter: ApprovalFilter,
                     page: PageRequest,
                 ) -> Result<Page<ApprovalRecord>, StoreError> {
+                    let known = |it: &Newest| it.pending(&filter, page);
+                    if let Some(found) = self.newest().and_then(known) {
+                        return Ok(found);
+                    }
                     $read!(self, conn => approvals::list(conn, &filter, page))
                 }
 

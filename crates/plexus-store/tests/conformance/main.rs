@@ -154,6 +154,7 @@ suite! {
     }
     newest {
         a_record_is_read_as_it_was_last_written,
+        what_waits_is_listed_however_much_was_just_written,
         what_is_gone_is_not_read,
         what_was_pruned_is_not_read,
     }

@@ -5,7 +5,7 @@ use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
     ApprovalFilter, Change, Children, DeleteSession, EscalateApproval, Fate, JsonText,
     OpenApproval, Owner, PageRequest, ParkApproval, ParkStep, Prompts, SessionFilter,
-    SettleApproval, Store, StoreError, UnixMillis, UpdateSession,
+    SettleApproval, Stage, Store, StoreError, UnixMillis, UpdateSession,
 };
 use serde_json::json;
 
@@ -29,13 +29,33 @@ async fn reads_as_listed(
     assert_eq!(Some(&record), listed.as_ref(), "the approval after {after}");
     let by_request = store.approval_by_request(s, record.run, &record.request_id).await?;
     assert_eq!(by_request, Some(record).filter(|it| !it.retired), "by its request after {after}");
+    waits_as_listed(store, s, after).await
+}
+
+/// Compares what waits in one session with the list of all that waits.
+async fn waits_as_listed(store: &dyn Store, s: SessionId, after: &str) -> anyhow::Result<()> {
+    let page = PageRequest::first(10);
+    let all = ApprovalFilter { stage: Stage::Pending, ..ApprovalFilter::default() };
+    let mut listed = store.approvals(all, page).await?.items;
+    listed.retain(|it| it.session == s);
+    let of_session = ApprovalFilter { session: Some(s), ..all };
+    let found = store.approvals(of_session, page).await?;
+    assert_eq!((found.items, found.next), (listed.clone(), None), "what waits after {after}");
+    let session = store.session(s).await?;
+    for above in [session.parent, Some(s)].into_iter().flatten() {
+        let below = ApprovalFilter { under: Some(above), ..of_session };
+        let expected = if above == s { Vec::new() } else { listed.clone() };
+        let found = store.approvals(below, page).await?.items;
+        assert_eq!(found, expected, "what waits below {above} after {after}");
+    }
     Ok(())
 }
 
 pub(crate) async fn a_record_is_read_as_it_was_last_written(
     store: &dyn Store,
 ) -> anyhow::Result<()> {
-    let s = session(store, "s", None).await?;
+    let parent = session(store, "parent", None).await?;
+    let s = session(store, "s", Some(parent)).await?;
     chat(store, s, "hi").await?;
     let n = run(store, s).await?.n;
     let open = OpenApproval { chat: Some(0), run: Some(n), ..question(s, "r", "ls") };
@@ -76,6 +96,26 @@ pub(crate) async fn a_record_is_read_as_it_was_last_written(
         reads_as_listed(store, s, id, after).await?;
         // A second time, now that whatever a read may have left behind is there.
         reads_as_listed(store, s, id, after).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn what_waits_is_listed_however_much_was_just_written(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
+    let s = session(store, "s", None).await?;
+    let other = session(store, "other", None).await?;
+    one(store, Change::OpenApproval(question(other, "elsewhere", "ls"))).await?;
+    let asked: Vec<_> = ["a", "b", "c"].map(|it| question(s, it, "ls")).into();
+    let ids: Vec<_> = asked.iter().map(|it| it.id).collect();
+    for open in asked {
+        one(store, Change::OpenApproval(open)).await?;
+        waits_as_listed(store, s, "a question").await?;
+    }
+    for id in ids {
+        one(store, Change::DecideApproval(decision(id, allow()))).await?;
+        waits_as_listed(store, s, "a decision").await?;
+        waits_as_listed(store, other, "a decision elsewhere").await?;
     }
     Ok(())
 }
