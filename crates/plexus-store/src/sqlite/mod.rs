@@ -68,7 +68,7 @@ pub struct SqliteOptions {
     pub dir: PathBuf,
     /// How the store treats the disk.
     pub sync: Durability,
-    /// How many reads run at once. Each has a connection and its cache of up to 8 MiB.
+    /// How many reads run at once. Each has a connection and a cache of up to 2 MiB.
     pub readers: usize,
     /// How many pages of 4 KiB the database may have, for tests of a full disk; `None` for no
     /// limit.
