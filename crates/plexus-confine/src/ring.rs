@@ -1,10 +1,11 @@
 //! A second, tighter wall around each shell command of a confined agent.
 //!
-//! An agent puts a program before its commands. That program is ours under another name,
-//! [`SHELL_NAME`], in a directory that the agent can read and not write; beside it lies the plan of
-//! the ring. It restricts itself by Landlock once more and becomes the shell: the command reads
-//! neither the agent's configuration nor its login, has none of its keys, and can neither signal
-//! nor trace it. Without the ring the command does not run.
+//! The agent is configured to start each shell command through a program that we give it. That
+//! program is Plexus itself under another name, [`SHELL_NAME`], in a directory that the agent can
+//! read and not write; the plan of this second wall, the ring, lies beside it. The program
+//! restricts itself by Landlock once more and becomes the shell. The command can then read neither
+//! the agent's configuration nor its login, has none of its keys, and can neither signal nor trace
+//! the agent. When the ring cannot be built, the command does not run.
 
 use std::ffi::OsString;
 use std::io;

@@ -17,8 +17,7 @@ pub trait Memory:
     /// A turn begins: with this prompt, or without one because the agent goes on by itself.
     fn begin_turn(&mut self, prompt: Option<Uuid>);
 
-    /// A message was put into the running turn, which is not over before the agent has done with
-    /// it.
+    /// A message was put into the running turn. The turn lasts until the agent has dealt with it.
     fn steered(&mut self, message: Uuid);
 
     /// The turn is over, and the next may begin.

@@ -155,8 +155,8 @@ pub trait Driver: Send + Sync + 'static {
     /// chat is open for it.
     fn read(&self, memory: &mut Self::Memory, line: &LineContent) -> Vec<Step>;
 
-    /// Writes what we want to say as lines for the agent's stdin. No line at all: it cannot be said
-    /// to this agent.
+    /// Writes what we want to say as lines for the agent's stdin. Returns no line when this kind of
+    /// agent cannot be told that.
     fn write(&self, memory: &Self::Memory, say: &Say<'_>) -> Vec<OutLine>;
 
     /// Says where the transcript of a conversation lies, given the environment of the child; `None`

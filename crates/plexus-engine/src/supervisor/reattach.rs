@@ -92,8 +92,8 @@ impl Supervisor {
         }
         let hold = Hold::found(pid_file.as_ref()).map_err(StartError::Watch)?;
         let run = self.starter.found(self.keeper(), stored, hold)?;
-        // A run that lives goes on, also when there are more than places: the bound is for those
-        // that are yet to start.
+        // A run whose child is alive continues even when no place is free: the bound on running
+        // children applies to new starts only.
         self.adopt(run, Arc::clone(&self.places).try_acquire_owned().ok());
         Ok(())
     }
