@@ -1,18 +1,19 @@
 //! Who may see, steer and decide what. Authority only narrows on the way down.
 //!
-//! The attack comes first. A child would like to: approve itself; approve a sibling; approve an
-//! ancestor; have a child of its own do what it may not do; hand a child more than it has; learn
-//! what strangers do. Against it stand three questions, and every method asks one of them. (An
-//! answer of a receiver has no caller: [`HookAnswers`](crate::hooks::HookAnswers) checks its
-//! one-time token.)
+//! A hostile child would try to approve its own request or one of a sibling or an ancestor, to
+//! have a child of its own do what it may not do, to give a child more than it has, and to learn
+//! what strangers do. Every method asks one of three questions, which together prevent this:
 //! - [`Authority::reach`]: may this caller touch this session at all? The operator and its devices
-//!   everything (what a device may do there is a question of methods), a session its strict
-//!   descendants, the token that may only ask (`Caller::Child`) nothing. What is out of reach is
-//!   answered as if it did not exist.
-//! - [`Authority::may_allow`]: does this session's "yes" count for this call? Only if its
-//!   creator listed the call for it (`may_decide`, `allowed_tools`), and every session above was
-//!   given it too.
-//! - [`narrowed`]: is what a session hands to its child no more than it has itself?
+//!   may touch every session (the method table says which methods a device may call). A session
+//!   may touch its strict descendants. A token that may only ask (`Caller::Child`) may touch
+//!   nothing. A session that is out of reach is answered as if it did not exist.
+//! - [`Authority::may_allow`]: does this session's "yes" count for this call? Only if its creator
+//!   listed the call for it (`may_decide`, `allowed_tools`), and every session above it was given
+//!   the call too.
+//! - [`narrowed`]: is what a session gives to its child no more than it has itself?
+//!
+//! The answer of a receiver has no caller; [`HookAnswers`](crate::hooks::HookAnswers) checks its
+//! one-time token instead.
 
 use std::path::Path;
 use std::sync::Arc;

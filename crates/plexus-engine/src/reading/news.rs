@@ -53,8 +53,8 @@ impl SessionNews {
         caller: &Caller,
         after: u64,
     ) -> Result<ChangedSessions, CallError> {
-        // The feed is read first: an event that is not in it yet comes after the position that is
-        // handed back.
+        // The feed is read before the sessions. An event that is committed between the two reads
+        // is then after the position that is returned, so the next call finds it.
         let (turns, looked) = self.turns_after(after).await?;
         let mut found = self.changed_after(caller, after).await?;
         found.after = found.after.min(looked).max(after);
