@@ -80,7 +80,8 @@ fn run(
 ) -> Result<std::convert::Infallible, StageError> {
     let dir = name.parent().ok_or_else(|| StageError::new("find the ring", "it has no place"))?;
     let mut ring = read(&dir.join(PLAN))?;
-    // A rule needs a file that is there. What was only readable and is gone is no loss.
+    // A Landlock rule needs an existing file. A path that was readable and no longer exists needs
+    // no rule.
     ring.read.retain(|path| path.symlink_metadata().is_ok());
     files::restrict(&ring, files::Ring::Inner)?;
     let shell = std::env::var_os("SHELL").map(PathBuf::from);

@@ -320,7 +320,7 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
     {
         return Some(format!("the variable {name}"));
     }
-    // One that the parent has not may be a program, and would be started unasked.
+    // A server that the parent does not have may name a program, which would be started unasked.
     let is_parents = |name: &str, server| parent.mcp_servers.get(name) == Some(server);
     if let Some((name, _)) = mcp_servers.iter().find(|(name, server)| !is_parents(name, server)) {
         return Some(format!("the MCP server {name}"));
@@ -386,8 +386,8 @@ fn too_much(what: &str) -> CallError {
         .with_hint("authority only narrows; ask your own parent")
 }
 
-/// Names the first limit of `child` that is above the parent's. What it does not limit is limited
-/// by the parent's own all the same.
+/// Names the first limit of `child` that is above the parent's. A limit that `child` does not set
+/// is not checked, because the parent's own limit holds for the child too.
 fn larger_budget(parent: Option<&Budget>, child: &Budget) -> Option<String> {
     let parent = parent?;
     let above = |most: Option<u64>, wanted: Option<u64>| {

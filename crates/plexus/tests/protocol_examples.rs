@@ -1,6 +1,7 @@
 //! The examples of `docs/protocol.md`, played against a real server in one story: each request is
-//! sent as it stands there, and each answer has the shape that is shown. So are those of the first
-//! stage's page, with every difference since then in a list.
+//! sent as it stands there, and each answer has the shape that is shown. The examples of the page
+//! of the first stage (`fixtures/protocol-first-stage.md`) are played too; [`ADDED`] lists what
+//! answers have gained since then.
 //!
 //! Every handle in an answer resolves for the caller that got it, and not for another one.
 //!

@@ -265,7 +265,8 @@ fn view(
     })
 }
 
-/// Returns the session's newest chat, by which the store finds what it was refused.
+/// Returns the session's newest chat, in the form in which the store is asked how many of its calls
+/// were refused.
 fn newest_chat(session: &SessionRecord) -> Option<(SessionId, u32)> {
     session.newest_chat.map(|chat| (session.id, chat.number))
 }

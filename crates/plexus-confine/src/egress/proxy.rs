@@ -119,7 +119,7 @@ where
     };
     *request.uri_mut() = path;
     let headers = request.headers_mut();
-    // They are between two neighbours, and we speak for ourselves.
+    // Hop-by-hop headers concern one connection, so they are not passed on.
     for name in [CONNECTION, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE] {
         headers.remove(name);
     }

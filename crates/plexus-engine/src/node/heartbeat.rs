@@ -85,8 +85,8 @@ impl Heartbeat {
         Ok(())
     }
 
-    /// Ends the lease of a server that leaves nothing behind. With children it stands: they wait
-    /// for its return.
+    /// Ends the lease of this server, if nothing of it is open. A server with running children keeps
+    /// its lease, because they wait for its return.
     pub(crate) async fn retire(&self) {
         let Some(lease) = self.tools.store.lease() else { return };
         match self.tools.store.commit(vec![Change::RetireServer(lease)], Priority::Urgent).await {

@@ -79,7 +79,7 @@ pub(crate) fn inode(directory: &Path) -> Option<u64> {
 /// that waits, however short.
 const SHORT_OF_MEMORY: u64 = 20;
 
-/// Whether the machine is short of memory. One that does not report its memory is not.
+/// Whether the machine is short of memory; `false` when it does not report its memory.
 pub(crate) fn memory_is_short() -> bool {
     plexus_fault::fails!("memory.short")
         || std::fs::read_to_string("/proc/meminfo").is_ok_and(|text| is_short(&text))

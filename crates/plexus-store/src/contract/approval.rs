@@ -122,8 +122,8 @@ pub enum Parking {
     Waking,
 }
 
-/// Moves an approval one step towards having no process, or back. Whoever finds it in another place
-/// than the step begins at gets a conflict that names it.
+/// Moves an approval one step towards having no process, or back. Each step begins in one state; an
+/// approval in another state is a conflict that names the state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParkApproval {
     /// The approval.
