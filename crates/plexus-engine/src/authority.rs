@@ -106,8 +106,9 @@ impl Authority {
         }
     }
 
-    /// Names are unique for each parent, so a caller's own come first; the operator may name any
-    /// that is unique.
+    /// Finds a session by its name. Names are unique below each parent, so a session that the
+    /// caller itself created is preferred. Otherwise the name must be unique among all sessions
+    /// that the caller can reach.
     async fn find_by_name(&self, caller: &Caller, name: &str) -> Result<SessionRecord, CallError> {
         let unknown = || {
             CallError::not_found(format_args!("find the session {name:?}"))
@@ -186,12 +187,12 @@ fn nearest_decider(line: &[(SessionId, SessionConfig)], deed: &Deed<'_>) -> Opti
     line.get(at).map(|(id, _)| *id)
 }
 
-/// Whether the first of a line, and everybody above it, has been given this call to decide.
+/// Returns whether every session of `line`, which starts at the decider and ends at the topmost
+/// session, was allowed to decide this call.
 ///
-/// What a session hands on was compared with what it has when the child was created. That compares
-/// patterns as they are written; where a path really leads can change afterwards (a directory
-/// becomes a link). So the whole line must agree on the call itself, and a grant is never worth
-/// more than the one it came from.
+/// When a session is created, its grants are compared with those of its creator, as patterns. Where
+/// a path leads can change afterwards (a directory becomes a link). So every session above must
+/// list the call itself, and no grant is worth more than the one it came from.
 fn all_list(line: &[(SessionId, SessionConfig)], deed: &Deed<'_>) -> bool {
     line.iter().all(|(_, grants)| listed(grants, deed))
 }
@@ -286,8 +287,8 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
         model: _,
         system_prompt: _,
         channel: _,
-        // Passing a question on sooner or later takes it from nobody: those above may answer at any
-        // time.
+        // A session may choose this freely: whenever the question is passed on, the sessions above
+        // may answer it at any time.
         escalate_after_secs: _,
         loopback_enabled,
         loopback_timeout_secs,
@@ -331,8 +332,9 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
     if *project_settings == ProjectSettings::Trust {
         return Some("trusted project settings".into());
     }
-    // Without a channel the agent denies what it would ask about: less, not more. But nobody would
-    // be asked about the rest either.
+    // An agent that cannot ask denies what it would ask about, which is harmless. But under a
+    // parent that is asked about everything, nobody would be asked about the calls that the agent
+    // does not ask about by itself.
     if !loopback_enabled && parent.supervise == Supervise::All {
         return Some("a run that nobody is asked about".into());
     }

@@ -7,10 +7,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-/// What a driver must know of earlier lines. It is stored in the transaction that stores their
-/// events, so that reading goes on from any point and means the same.
+/// What a driver must know of earlier lines. It is stored in the same transaction as the events of
+/// those lines, so that reading can resume at any point with the same result.
 ///
-/// It has what the agent said, and nothing of what the engine wants of the run.
+/// It holds what the agent said, and nothing of what the engine wants from the run.
 pub trait Memory:
     Clone + PartialEq + Debug + Default + Serialize + DeserializeOwned + Send + Sync + 'static
 {

@@ -103,8 +103,8 @@ fn kib(meminfo: &str, name: &str) -> Option<u64> {
     line.trim_start_matches(':').split_whitespace().next()?.parse().ok()
 }
 
-/// A variable of the environment of a session's children, of those that they have of the server, of
-/// the session or of their wall.
+/// Returns a variable as the children of a session see it: from their wall, from the session, or
+/// from the server.
 pub(crate) fn child_env(
     settings: &Settings,
     (session, config): (SessionId, &SessionConfig),

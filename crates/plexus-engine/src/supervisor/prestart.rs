@@ -1,9 +1,9 @@
 //! Agents that are started before their first chat, so that its first event comes as soon as that
 //! of a later one.
 //!
-//! Such a child is an idle child like those that a chat left: it takes a place, counts among the
-//! idle ones and leaves like them. It is worth less than one that has worked, so none of those
-//! leaves for it.
+//! Such a child is idle like a child that has served a chat: it takes a place, counts as idle and
+//! leaves when the place is needed. It is worth less than a child that has worked, so no such child
+//! is ended to make room for it.
 
 use std::sync::{Arc, PoisonError};
 

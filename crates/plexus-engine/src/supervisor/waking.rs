@@ -44,8 +44,8 @@ impl Supervisor {
         self.store.lease().map(|lease| lease.server)
     }
 
-    /// Whether this server may wake the agent of a chat: of its own, or of one that belongs to
-    /// nobody since its server was taken over.
+    /// Whether this server may wake the agent of a chat: the chat is this server's, or belongs to
+    /// no server because the one that had it was taken over.
     fn may_wake(&self, chat: &Chat) -> bool {
         let ours = self.ours();
         chat.server == ours || (ours.is_some() && chat.server.is_none())
