@@ -26,8 +26,8 @@ const PLAN: &str = "ring";
 const DEFAULT_SHELL: &str = "bash";
 
 impl Plan {
-    /// Returns the plan of the ring within this wall: without what is `hidden`, with `read` of it
-    /// put back.
+    /// Returns the plan of the ring within this wall: the wall's own, without paths below `hidden`,
+    /// and with `read` added.
     #[must_use]
     pub fn ring(&self, hidden: &[PathBuf], read: &[PathBuf]) -> Self {
         let mut ring = self.clone();

@@ -224,8 +224,8 @@ fn protect(plan: &Plan) -> Result<(), StageError> {
     Ok(())
 }
 
-/// Every mount becomes read-only but the writable ones. A mount keeps the flags that it has: a user
-/// may not take them away.
+/// Makes every mount read-only except the writable ones. Each mount keeps the flags that it has,
+/// because a user may not remove them.
 fn make_read_only(plan: &Plan) -> Result<(), StageError> {
     let private = ["/tmp", "/var/tmp", "/dev/shm", "/dev/pts"].map(PathBuf::from);
     let is_protected = |point: &Path| plan.protect.iter().any(|place| point.starts_with(place));

@@ -303,8 +303,9 @@ impl Loopback {
         }
     }
 
-    /// The same for a rule that was remembered, and says which requests it decided: also those that
-    /// the timer, which looks for latecomers, got to first.
+    /// Does what [`release`](Self::release) does after a rule was remembered, and returns every
+    /// request that this rule decided. Some of them may have been decided by the timer that judges
+    /// late requests again.
     pub(super) async fn release_by(
         &self,
         caller: &Caller,

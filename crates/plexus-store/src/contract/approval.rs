@@ -162,8 +162,8 @@ pub enum ParkStep {
     Wake,
     /// Being woken → parked, with what wakes it the next time; an object.
     Again(JsonText),
-    /// Being woken → with a process: this run has asked again, under this key. If it is allowed,
-    /// the allow counts as sent from here on; sent before, it is a conflict.
+    /// Being woken → with a process: this run has asked again, under this key. If the approval is
+    /// allowed, the allow counts as sent from here on; if it was sent before, this is a conflict.
     Asked {
         /// The run.
         run: u32,
