@@ -1,5 +1,5 @@
-//! Requests that cannot be taken are refused, heard of again and guarded like any other; lines that
-//! cannot be stored hide nothing.
+//! Permission requests in lines that cannot be read are refused, and an answer that we did not give
+//! to one of them is a breach. A line that cannot be stored hides no tool that ran.
 
 use serde_json::{Value, json};
 
