@@ -86,16 +86,16 @@ mod linux {
         )
     }
 
-    /// A service, a sandbox and the backend in it.
-    struct Stage {
+    /// The backend over a real agent in a sandbox, and the stand-in for the API of its model.
+    struct BackendWithAgent {
         api: MessagesApi,
         sandbox: Sandbox,
         backend: Arc<dyn AgentWrapperBackend>,
         agent: Agent,
     }
 
-    impl Stage {
-        async fn set(agent: Agent, cli: PathBuf) -> Result<Self> {
+    impl BackendWithAgent {
+        async fn start(agent: Agent, cli: PathBuf) -> Result<Self> {
             let api = MessagesApi::start().await?;
             let sandbox = Sandbox::new(agent, &api)?;
             let mut config = AcpBackendConfig::new(cli, agent.arguments().iter().copied());
@@ -150,8 +150,8 @@ mod linux {
         agent: Agent,
         cli: PathBuf,
     ) -> Result<()> {
-        let stage = Stage::set(agent, cli).await?;
-        let ended = stage.run(stage.script(&[Step::text("Good morning.").slowly(4, 10)])).await?;
+        let setup = BackendWithAgent::start(agent, cli).await?;
+        let ended = setup.run(setup.script(&[Step::text("Good morning.").slowly(4, 10)])).await?;
         let completion = ended.succeeded()?;
         ensure!(completion.final_text.as_deref() == Some("Good morning."), "{completion:?}");
         ensure!(ended.text() == "Good morning.", "{:?}", ended.text());
@@ -163,11 +163,11 @@ mod linux {
         agent: Agent,
         cli: PathBuf,
     ) -> Result<()> {
-        let stage = Stage::set(agent, cli).await?;
-        let steps = [stage.shell("touch made"), Step::text("I go on.")];
-        let ended = stage.run(stage.script(&steps)).await?;
+        let setup = BackendWithAgent::start(agent, cli).await?;
+        let steps = [setup.shell("touch made"), Step::text("I go on.")];
+        let ended = setup.run(setup.script(&steps)).await?;
         ended.failed_with("the agent asked for leave, and nobody was there to give it")?;
-        ensure!(!stage.has("made"), "it ran all the same");
+        ensure!(!setup.has("made"), "it ran all the same");
         ensure!(ended.text().contains("I go on."), "{:?}", ended.text());
         for kind in [AgentWrapperEventKind::ToolCall, AgentWrapperEventKind::ToolResult] {
             ensure!(ended.count(kind) == 1, "{kind:?}: {:?}", ended.events);
@@ -177,12 +177,12 @@ mod linux {
     }
 
     async fn an_external_sandbox_asks_nobody(agent: Agent, cli: PathBuf) -> Result<()> {
-        let stage = Stage::set(agent, cli).await?;
-        let steps = [stage.shell("touch made"), Step::text("Done.")];
-        let request = stage.script(&steps).with_extension(EXEC_EXTERNAL_SANDBOX, true);
-        let ended = stage.run(request).await?;
+        let setup = BackendWithAgent::start(agent, cli).await?;
+        let steps = [setup.shell("touch made"), Step::text("Done.")];
+        let request = setup.script(&steps).with_extension(EXEC_EXTERNAL_SANDBOX, true);
+        let ended = setup.run(request).await?;
         ended.succeeded()?;
-        ensure!(stage.has("made"), "it did not run: {:?}", ended.events);
+        ensure!(setup.has("made"), "it did not run: {:?}", ended.events);
         Ok(())
     }
 
@@ -190,41 +190,41 @@ mod linux {
         agent: Agent,
         cli: PathBuf,
     ) -> Result<()> {
-        let stage = Stage::set(agent, cli).await?;
-        let first = stage.run(stage.script(&[Step::text("The word is plum.")])).await?;
+        let setup = BackendWithAgent::start(agent, cli).await?;
+        let first = setup.run(setup.script(&[Step::text("The word is plum.")])).await?;
         let first = session_of(&first)?;
         for (key, is_same) in [(SESSION_RESUME, true), (SESSION_FORK, false)] {
-            let again = stage.script(&[Step::text("I know.")]);
+            let again = setup.script(&[Step::text("I know.")]);
             let again = again.with_extension(key, json!({"selector": "last"}));
-            let ended = stage.run(again).await?;
+            let ended = setup.run(again).await?;
             ensure!((session_of(&ended)? == first) == is_same, "{key}: {first}");
             ensure!(ended.text() == "I know.", "the history was told again: {:?}", ended.text());
-            let asked = stage.api.main_requests().pop().context("no request")?;
+            let asked = setup.api.main_requests().pop().context("no request")?;
             ensure!(asked.body.to_string().contains("The word is plum."), "{key} forgot");
         }
         Ok(())
     }
 
     async fn an_unknown_session_is_not_found(agent: Agent, cli: PathBuf) -> Result<()> {
-        let stage = Stage::set(agent, cli).await?;
+        let setup = BackendWithAgent::start(agent, cli).await?;
         let nobodys = json!({"selector": "id", "id": "00000000-0000-4000-8000-00000000dead"});
         for key in [SESSION_RESUME, SESSION_FORK] {
-            let request = stage.script(&[Step::text("no")]).with_extension(key, nobodys.clone());
-            let ended = stage.run(request).await?;
+            let request = setup.script(&[Step::text("no")]).with_extension(key, nobodys.clone());
+            let ended = setup.run(request).await?;
             ended.failed_with("session not found").context(key)?;
         }
-        let last = stage.script(&[Step::text("no")]);
+        let last = setup.script(&[Step::text("no")]);
         let last = last.with_extension(SESSION_RESUME, json!({"selector": "last"}));
-        stage.run(last).await?.failed_with("no session found")
+        setup.run(last).await?.failed_with("no session found")
     }
 
     async fn refused_credentials_are_a_failure_in_our_words(
         agent: Agent,
         cli: PathBuf,
     ) -> Result<()> {
-        let stage = Stage::set(agent, cli).await?;
+        let setup = BackendWithAgent::start(agent, cli).await?;
         let steps = [Step::text("no").failing(Failure::Status(401))];
-        let ended = stage.run(stage.script(&steps)).await?;
+        let ended = setup.run(setup.script(&steps)).await?;
         ended.failed_with("the agent is not logged in, or its credentials were refused")
     }
 }

@@ -58,7 +58,7 @@ mod linux {
             .filter(|statement| !DOES_NOT_APPLY.contains(&statement.name()))
             .fold(Suite::new(), |suite, statement| {
                 suite.case(numbered(statement), async move |cli: PathBuf| {
-                    check(statement, &Stage::set(&cli).await?.subject).await
+                    check(statement, &BackendWithClaude::start(&cli).await?.subject).await
                 })
             })
             .case(
@@ -79,15 +79,15 @@ mod linux {
             .case("hooks_of_the_directory_do_not_run", hooks_of_the_directory_do_not_run)
     }
 
-    /// A service, a sandbox and the backend in it.
-    struct Stage {
+    /// The backend over the real CLI in a sandbox, and the stand-in for the API of its model.
+    struct BackendWithClaude {
         api: MessagesApi,
         _sandbox: Sandbox,
         subject: ClaudeSubject,
     }
 
-    impl Stage {
-        async fn set(cli: &Path) -> Result<Self> {
+    impl BackendWithClaude {
+        async fn start(cli: &Path) -> Result<Self> {
             let api = MessagesApi::start().await?;
             let sandbox = Sandbox::new(&api)?;
             let subject = ClaudeSubject::over_real_cli(cli, scripted_prompt, sandbox.env());
@@ -133,32 +133,32 @@ mod linux {
     }
 
     async fn nobody_logged_in_is_a_failure_in_our_words(cli: PathBuf) -> Result<()> {
-        let stage = Stage::set(&cli).await?;
-        let mut request = stage.script(&[Step::text("hello")]);
+        let setup = BackendWithClaude::start(&cli).await?;
+        let mut request = setup.script(&[Step::text("hello")]);
         request.env.insert("ANTHROPIC_API_KEY".to_owned(), String::new());
-        let ended = stage.run(request).await?;
+        let ended = setup.run(request).await?;
         ended.failed_with("the agent is not logged in, or its credentials were refused")?;
         ensure!(ended.text().is_empty(), "the CLI's own words came as text: {:?}", ended.text());
         Ok(())
     }
 
     async fn a_refused_key_is_a_failure_in_our_words(cli: PathBuf) -> Result<()> {
-        let stage = Stage::set(&cli).await?;
-        let mut request = stage.script(&[Step::text("hello").failing(Failure::Status(401))]);
+        let setup = BackendWithClaude::start(&cli).await?;
+        let mut request = setup.script(&[Step::text("hello").failing(Failure::Status(401))]);
         request.env.insert("CLAUDE_CODE_MAX_RETRIES".to_owned(), "0".to_owned());
-        let ended = stage.run(request).await?;
+        let ended = setup.run(request).await?;
         ended.failed_with("the agent is not logged in, or its credentials were refused")
     }
 
     async fn a_resumed_session_remembers(cli: PathBuf) -> Result<()> {
-        let stage = Stage::set(&cli).await?;
-        stage.run(stage.script(&[Step::text("the word is quince")])).await?.succeeded()?;
+        let setup = BackendWithClaude::start(&cli).await?;
+        setup.run(setup.script(&[Step::text("the word is quince")])).await?.succeeded()?;
         for key in [capabilities::SESSION_RESUME, capabilities::SESSION_FORK] {
-            let again = stage
+            let again = setup
                 .script(&[Step::text("I know")])
                 .with_extension(key, json!({"selector": "last"}));
-            stage.run(again).await?.succeeded()?;
-            let requests = stage.api.main_requests();
+            setup.run(again).await?.succeeded()?;
+            let requests = setup.api.main_requests();
             let sent = requests.last().map(|request| request.body.to_string()).unwrap_or_default();
             ensure!(
                 sent.contains("the word is quince"),
@@ -169,14 +169,14 @@ mod linux {
     }
 
     async fn a_background_task_does_not_end_the_run_early(cli: PathBuf) -> Result<()> {
-        let stage = Stage::set(&cli).await?;
+        let setup = BackendWithClaude::start(&cli).await?;
         let background =
             json!({"command": "sleep 1", "description": "a nap", "run_in_background": true});
         let steps = [Step::tool("Bash", background), Step::text("first"), Step::text("second")];
         // `sleep` needs permission, so the checks are off.
         let request =
-            stage.script(&steps).with_extension(capabilities::EXEC_EXTERNAL_SANDBOX, true);
-        let backend = stage.subject.backend_in_sandbox().expect("this backend has one");
+            setup.script(&steps).with_extension(capabilities::EXEC_EXTERNAL_SANDBOX, true);
+        let backend = setup.subject.backend_in_sandbox().expect("this backend has one");
         let ended = run_to_end(&backend, request).await?;
         let completion = ended.succeeded()?;
         ensure!(ended.text() == "firstsecond", "the agent said {:?}", ended.text());
@@ -185,14 +185,14 @@ mod linux {
     }
 
     async fn an_external_sandbox_asks_nobody(cli: PathBuf) -> Result<()> {
-        let stage = Stage::set(&cli).await?;
-        let made = stage.subject.work().join("made");
+        let setup = BackendWithClaude::start(&cli).await?;
+        let made = setup.subject.work().join("made");
         let steps = [Step::bash("touch made"), Step::text("done")];
-        stage.run(stage.script(&steps)).await?.succeeded()?;
+        setup.run(setup.script(&steps)).await?.succeeded()?;
         ensure!(!made.exists(), "a tool ran that nobody had allowed");
         let request =
-            stage.script(&steps).with_extension(capabilities::EXEC_EXTERNAL_SANDBOX, true);
-        let backend = stage.subject.backend_in_sandbox().expect("this backend has one");
+            setup.script(&steps).with_extension(capabilities::EXEC_EXTERNAL_SANDBOX, true);
+        let backend = setup.subject.backend_in_sandbox().expect("this backend has one");
         let ended = run_to_end(&backend, request).await?;
         ensure!(ended.succeeded()?.outcome == AgentWrapperOutcome::Succeeded);
         ensure!(made.exists(), "the tool did not run though the checks were off");
@@ -200,21 +200,21 @@ mod linux {
     }
 
     async fn a_broken_answer_is_not_said_twice(cli: PathBuf) -> Result<()> {
-        let stage = Stage::set(&cli).await?;
+        let setup = BackendWithClaude::start(&cli).await?;
         let step = Step::text("half of this text").slowly(4, 100).failing_first(Failure::Cut, 1);
-        let ended = stage.run(stage.script(&[step])).await?;
+        let ended = setup.run(setup.script(&[step])).await?;
         ended.broke_off_and_was_said_once("half of this text")
     }
 
     async fn hooks_of_the_directory_do_not_run(cli: PathBuf) -> Result<()> {
-        let stage = Stage::set(&cli).await?;
-        let hooked = stage.subject.work().join("hooked");
+        let setup = BackendWithClaude::start(&cli).await?;
+        let hooked = setup.subject.work().join("hooked");
         let hook = json!([{"hooks": [{"type": "command", "command": format!("touch {}", hooked.display())}]}]);
         let settings = json!({"hooks": {"SessionStart": hook, "UserPromptSubmit": hook}});
-        let folder = stage.subject.work().join(".claude");
+        let folder = setup.subject.work().join(".claude");
         std::fs::create_dir(&folder)?;
         std::fs::write(folder.join("settings.json"), settings.to_string())?;
-        stage.run(stage.script(&[Step::text("hello")])).await?.succeeded()?;
+        setup.run(setup.script(&[Step::text("hello")])).await?.succeeded()?;
         ensure!(!hooked.exists(), "a hook of the directory ran unasked");
         Ok(())
     }

@@ -103,8 +103,8 @@ impl Identities {
         }
         let config = SessionConfig {
             agent: plexus_wire::FIRST_AGENT.to_owned(),
-            // Whoever holds this token was given the run of the machine's directories by the
-            // operator; what its children do is still asked.
+            // The operator lets a parent outside create sessions in every directory. The tool
+            // calls of those sessions are still asked about.
             working_dir: "/".into(),
             model: None,
             system_prompt: None,

@@ -36,8 +36,8 @@ async fn runs_in_a_row_leave_nothing_behind() {
     let more = |now: usize, then: usize| now.saturating_sub(then);
     let few = || std::future::ready((more(alive_tasks(), tasks) == 0).then_some(()));
     testkit::eventually_async("the end of every task", DEADLINE, few).await;
-    // The store's readers open connections as they are needed, more of them on a busy machine; what
-    // every run left would stay, and come to more than this.
+    // The store's readers open connections as they are needed, more of them on a busy machine. If
+    // each run leaked a descriptor, there would be more than this.
     let few = || std::future::ready((more(open_fds(), fds) < runs / 2).then_some(()));
     testkit::eventually_async("the end of every descriptor", DEADLINE, few).await;
 }

@@ -94,8 +94,8 @@ pub async fn add_branches(
                 middle = id;
             }
         }
-        // A path starts at the end of the last branch; the next branch starts at the middle of this
-        // one.
+        // The next branch starts at the middle of this one. The end of the last branch is returned,
+        // as the node whose path is measured.
         if branch + 1 < branches {
             parent = middle;
         }

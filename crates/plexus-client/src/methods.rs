@@ -1,5 +1,5 @@
 //! Every method as one typed function, by namespace, made from the list of all methods in
-//! `plexus-wire`. A stream is no call: [`Client::follow`] reads it.
+//! `plexus-wire`. Streams are read with [`Client::follow`].
 
 use plexus_wire::*;
 

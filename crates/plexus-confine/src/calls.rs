@@ -175,8 +175,7 @@ fn sockets(tier: Tier) -> Result<Vec<Rule>, BackendError> {
     const UDP: u64 = 17;
     const DATAGRAM: u64 = 2;
     const RAW: u64 = 3;
-    /// The type of a socket is in the low four bits; the two higher ones of them are no type that
-    /// we know.
+    /// The type of a socket is in the low four bits. The bits above are flags.
     const TYPE: u64 = 0xf;
     let (family, kind, protocol) = (0, 1, 2);
     let has_own_network = match tier {

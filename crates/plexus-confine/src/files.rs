@@ -35,8 +35,9 @@ pub(crate) fn abi() -> Result<ABI, &'static str> {
 pub(crate) enum Ring {
     /// The wall itself.
     Outer,
-    /// A second one, around a command. The first limits its connections already, and what is hidden
-    /// from it exists, so its names must not be seen.
+    /// A second ring, around a command. The outer one limits connections already. Files that are
+    /// hidden from the command do exist in the agent's file system, so even their names must not be
+    /// listed.
     Inner,
 }
 

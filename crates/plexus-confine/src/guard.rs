@@ -52,8 +52,8 @@ pub(crate) const IN_A_GIT_DIRECTORY: &[&str] =
 
 /// The most submodules whose hooks and configuration are protected one by one.
 const MAX_SUBMODULES: usize = 64;
-/// The most files of one watched place that are compared; beyond them it counts as changed only by
-/// the files before.
+/// The most files of one watched place that are compared. A change of a file beyond them is not
+/// noticed.
 const MAX_FILES: usize = 4_096;
 /// The most bytes of one file that are compared. Settings are smaller.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;

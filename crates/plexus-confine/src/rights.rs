@@ -6,9 +6,10 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use crate::stage::StageError;
 
-/// Root keeps power over files and nothing else: without it a working directory of another user, a
-/// volume of a container, is closed to it. Never `DAC_READ_SEARCH`, which opens files by handle,
-/// past every path. What is not in the bounding set cannot come back by starting a program.
+/// The capabilities that root keeps: power over files and nothing else. Without it, root could not
+/// use a working directory that belongs to another user, such as a volume of a container.
+/// `DAC_READ_SEARCH` is not among them, because it opens files by handle, past every path. A
+/// capability that is not in the bounding set cannot come back when a program is started.
 const KEPT_BY_ROOT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)

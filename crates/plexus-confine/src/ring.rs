@@ -1,10 +1,11 @@
 //! A second, tighter wall around each shell command of a confined agent.
 //!
-//! An agent puts a program before its commands. That program is ours under another name,
-//! [`SHELL_NAME`], in a directory that the agent can read and not write; beside it lies the plan of
-//! the ring. It restricts itself by Landlock once more and becomes the shell: the command reads
-//! neither the agent's configuration nor its login, has none of its keys, and can neither signal
-//! nor trace it. Without the ring the command does not run.
+//! The agent is configured to start each shell command through a program that we give it. That
+//! program is Plexus itself under another name, [`SHELL_NAME`], in a directory that the agent can
+//! read and not write; the plan of this second wall, the ring, lies beside it. The program
+//! restricts itself by Landlock once more and becomes the shell. The command can then read neither
+//! the agent's configuration nor its login, has none of its keys, and can neither signal nor trace
+//! the agent. When the ring cannot be built, the command does not run.
 
 use std::ffi::OsString;
 use std::io;
@@ -25,8 +26,8 @@ const PLAN: &str = "ring";
 const DEFAULT_SHELL: &str = "bash";
 
 impl Plan {
-    /// Returns the plan of the ring within this wall: without what is `hidden`, with `read` of it
-    /// put back.
+    /// Returns the plan of the ring within this wall: the wall's own, without paths below `hidden`,
+    /// and with `read` added.
     #[must_use]
     pub fn ring(&self, hidden: &[PathBuf], read: &[PathBuf]) -> Self {
         let mut ring = self.clone();
@@ -79,7 +80,8 @@ fn run(
 ) -> Result<std::convert::Infallible, StageError> {
     let dir = name.parent().ok_or_else(|| StageError::new("find the ring", "it has no place"))?;
     let mut ring = read(&dir.join(PLAN))?;
-    // A rule needs a file that is there. What was only readable and is gone is no loss.
+    // A Landlock rule needs an existing file. A path that was readable and no longer exists needs
+    // no rule.
     ring.read.retain(|path| path.symlink_metadata().is_ok());
     files::restrict(&ring, files::Ring::Inner)?;
     let shell = std::env::var_os("SHELL").map(PathBuf::from);

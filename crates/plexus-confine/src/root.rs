@@ -138,8 +138,9 @@ fn put_layer(dir: &Path, state: &Path) -> Result<(), StageError> {
     })
 }
 
-/// Makes a directory for one layer, named by this process: a layer without syncs cannot be used a
-/// second time. One that a process of the same number left is in nobody's use any more.
+/// Makes the directory of one layer, named by the id of this process. It is new for each process,
+/// because a layer without syncs cannot be mounted twice. A directory of that name is left over
+/// from a process that has ended, so it is removed first.
 fn new_state(dir: &Path) -> Result<PathBuf, StageError> {
     let state = dir.join(std::process::id().to_string());
     let fail = |error: std::io::Error| StageError::path("make", &state, error);
@@ -223,8 +224,8 @@ fn protect(plan: &Plan) -> Result<(), StageError> {
     Ok(())
 }
 
-/// Every mount becomes read-only but the writable ones. A mount keeps the flags that it has: a user
-/// may not take them away.
+/// Makes every mount read-only except the writable ones. Each mount keeps the flags that it has,
+/// because a user may not remove them.
 fn make_read_only(plan: &Plan) -> Result<(), StageError> {
     let private = ["/tmp", "/var/tmp", "/dev/shm", "/dev/pts"].map(PathBuf::from);
     let is_protected = |point: &Path| plan.protect.iter().any(|place| point.starts_with(place));

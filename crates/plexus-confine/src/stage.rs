@@ -111,9 +111,9 @@ pub fn run(mut args: impl Iterator<Item = OsString>) -> Result<(), StageError> {
 /// How often the stage of a dry run looks whether the process that wants it still lives.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// Starts the program as the first process of its namespace, and returns its exit code. What it
-/// leaves behind ends with it, and all of it ends with the process that started the dry run and
-/// keeps its bounds.
+/// Starts the program as the first process of its namespace, and returns its exit code. When that
+/// process ends, the kernel ends everything it started. When the process that started the dry run
+/// and watches its limits is gone, the program is killed.
 fn become_parent(command: &mut Command) -> std::io::Result<i32> {
     use std::os::unix::process::ExitStatusExt as _;
     let starter = rustix::process::getppid();

@@ -87,8 +87,9 @@ impl Refusals {
 
 #[async_trait]
 impl FailureWatcher for Refusals {
-    /// What an agent may not do, and what it may not know of, is an attempt; a wrong parameter is
-    /// not. The operator only mistypes.
+    /// Records a call that was refused because the caller may not do that or may not know of the
+    /// thing. A wrong parameter is not recorded, and neither is an error of the operator, who may
+    /// do everything and has only mistyped.
     async fn failed(&self, caller: &Caller, method: &str, error: &CallError) {
         let attempt = matches!(error.kind(), ErrorKind::Forbidden | ErrorKind::NotFound);
         if *caller == Caller::Operator || !attempt {

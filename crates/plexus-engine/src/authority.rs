@@ -1,18 +1,19 @@
 //! Who may see, steer and decide what. Authority only narrows on the way down.
 //!
-//! The attack comes first. A child would like to: approve itself; approve a sibling; approve an
-//! ancestor; have a child of its own do what it may not do; hand a child more than it has; learn
-//! what strangers do. Against it stand three questions, and every method asks one of them. (An
-//! answer of a receiver has no caller: [`HookAnswers`](crate::hooks::HookAnswers) checks its
-//! one-time token.)
+//! A hostile child would try to approve its own request or one of a sibling or an ancestor, to
+//! have a child of its own do what it may not do, to give a child more than it has, and to learn
+//! what strangers do. Every method asks one of three questions, which together prevent this:
 //! - [`Authority::reach`]: may this caller touch this session at all? The operator and its devices
-//!   everything (what a device may do there is a question of methods), a session its strict
-//!   descendants, the token that may only ask (`Caller::Child`) nothing. What is out of reach is
-//!   answered as if it did not exist.
-//! - [`Authority::may_allow`]: does this session's "yes" count for this call? Only if its
-//!   creator listed the call for it (`may_decide`, `allowed_tools`), and every session above was
-//!   given it too.
-//! - [`narrowed`]: is what a session hands to its child no more than it has itself?
+//!   may touch every session (the method table says which methods a device may call). A session
+//!   may touch its strict descendants. A token that may only ask (`Caller::Child`) may touch
+//!   nothing. A session that is out of reach is answered as if it did not exist.
+//! - [`Authority::may_allow`]: does this session's "yes" count for this call? Only if its creator
+//!   listed the call for it (`may_decide`, `allowed_tools`), and every session above it was given
+//!   the call too.
+//! - [`narrowed`]: is what a session gives to its child no more than it has itself?
+//!
+//! The answer of a receiver has no caller; [`HookAnswers`](crate::hooks::HookAnswers) checks its
+//! one-time token instead.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -105,8 +106,9 @@ impl Authority {
         }
     }
 
-    /// Names are unique for each parent, so a caller's own come first; the operator may name any
-    /// that is unique.
+    /// Finds a session by its name. Names are unique below each parent, so a session that the
+    /// caller itself created is preferred. Otherwise the name must be unique among all sessions
+    /// that the caller can reach.
     async fn find_by_name(&self, caller: &Caller, name: &str) -> Result<SessionRecord, CallError> {
         let unknown = || {
             CallError::not_found(format_args!("find the session {name:?}"))
@@ -185,12 +187,12 @@ fn nearest_decider(line: &[(SessionId, SessionConfig)], deed: &Deed<'_>) -> Opti
     line.get(at).map(|(id, _)| *id)
 }
 
-/// Whether the first of a line, and everybody above it, has been given this call to decide.
+/// Returns whether every session of `line`, which starts at the decider and ends at the topmost
+/// session, was allowed to decide this call.
 ///
-/// What a session hands on was compared with what it has when the child was created. That compares
-/// patterns as they are written; where a path really leads can change afterwards (a directory
-/// becomes a link). So the whole line must agree on the call itself, and a grant is never worth
-/// more than the one it came from.
+/// When a session is created, its grants are compared with those of its creator, as patterns. Where
+/// a path leads can change afterwards (a directory becomes a link). So every session above must
+/// list the call itself, and no grant is worth more than the one it came from.
 fn all_list(line: &[(SessionId, SessionConfig)], deed: &Deed<'_>) -> bool {
     line.iter().all(|(_, grants)| listed(grants, deed))
 }
@@ -285,8 +287,8 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
         model: _,
         system_prompt: _,
         channel: _,
-        // Passing a question on sooner or later takes it from nobody: those above may answer at any
-        // time.
+        // A session may choose this freely: whenever the question is passed on, the sessions above
+        // may answer it at any time.
         escalate_after_secs: _,
         loopback_enabled,
         loopback_timeout_secs,
@@ -319,7 +321,7 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
     {
         return Some(format!("the variable {name}"));
     }
-    // One that the parent has not may be a program, and would be started unasked.
+    // A server that the parent does not have may name a program, which would be started unasked.
     let is_parents = |name: &str, server| parent.mcp_servers.get(name) == Some(server);
     if let Some((name, _)) = mcp_servers.iter().find(|(name, server)| !is_parents(name, server)) {
         return Some(format!("the MCP server {name}"));
@@ -330,8 +332,9 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
     if *project_settings == ProjectSettings::Trust {
         return Some("trusted project settings".into());
     }
-    // Without a channel the agent denies what it would ask about: less, not more. But nobody would
-    // be asked about the rest either.
+    // An agent that cannot ask denies what it would ask about, which is harmless. But under a
+    // parent that is asked about everything, nobody would be asked about the calls that the agent
+    // does not ask about by itself.
     if !loopback_enabled && parent.supervise == Supervise::All {
         return Some("a run that nobody is asked about".into());
     }
@@ -385,8 +388,8 @@ fn too_much(what: &str) -> CallError {
         .with_hint("authority only narrows; ask your own parent")
 }
 
-/// Names the first limit of `child` that is above the parent's. What it does not limit is limited
-/// by the parent's own all the same.
+/// Names the first limit of `child` that is above the parent's. A limit that `child` does not set
+/// is not checked, because the parent's own limit holds for the child too.
 fn larger_budget(parent: Option<&Budget>, child: &Budget) -> Option<String> {
     let parent = parent?;
     let above = |most: Option<u64>, wanted: Option<u64>| {

@@ -99,7 +99,7 @@ impl Codes {
         }
     }
 
-    /// Lets a code be used after all: what it was taken for did not happen.
+    /// Makes a code usable again, because what it was taken for has failed.
     pub(crate) fn put_back(&self, code: &SecretToken) {
         if let Some(code) = self.lock().get_mut(&TokenHash::of(code.expose()).0) {
             code.used = false;

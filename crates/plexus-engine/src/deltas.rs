@@ -25,8 +25,8 @@ pub enum Live {
     Stored(Cursor),
 }
 
-/// Bytes of one text that are kept for a watcher that begins in its middle. Of a longer one they
-/// get what comes from then on.
+/// How many bytes of the current text are kept for a watcher that begins in the middle of it. Of a
+/// longer text, such a watcher gets only what follows.
 const MAX_SO_FAR: usize = 256 * 1024;
 
 /// The live text of all sessions.
@@ -39,14 +39,14 @@ pub struct Deltas {
 struct Shared {
     /// A session has a channel only while somebody watches it.
     channels: HashMap<SessionId, broadcast::Sender<Live>>,
-    /// What each run has said of the text that it is in. A run that was joined in the middle of a
-    /// text has none until the next one begins.
+    /// The text that each run is writing, as far as it is written. A run that was picked up in the
+    /// middle of a text has none until the next text begins.
     so_far: HashMap<SessionId, String>,
 }
 
 impl Deltas {
-    /// Watches a session. Returns also what was said of the text that its run is in; its other
-    /// pieces come over the channel.
+    /// Watches a session. Also returns the text that its run is writing, as far as it is written;
+    /// the rest comes over the channel.
     pub fn subscribe(&self, session: SessionId) -> (broadcast::Receiver<Live>, Option<String>) {
         let mut shared = self.lock();
         shared.channels.retain(|_, sender| sender.receiver_count() > 0);

@@ -1,7 +1,7 @@
 //! The engine: its parts built from each other, started and stopped as one.
 //!
-//! This is the only place that names all of them. Each part is given what it uses, and so is
-//! the crates above the engine: each takes the parts it needs from here, and keeps nothing else.
+//! This is the only place that names all of them. Each part gets only the parts that it uses. The
+//! crates above the engine take from here what they need, and keep nothing else.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -7,9 +7,9 @@ use crate::scrub;
 
 /// Makes the row of an event.
 pub trait ToNewEvent {
-    /// Makes the row that happens now, with tokens of ours scrubbed from what a child printed. A
-    /// permission request is kept as it is: its input holds no token, and its reader must see what
-    /// would be sent.
+    /// Makes the row, with the present time, and with our tokens removed from what a child printed.
+    /// A permission request is not changed: its input holds no token, and its reader must see
+    /// exactly what would be sent.
     ///
     /// # Errors
     /// When it cannot be JSON, which these types rule out.

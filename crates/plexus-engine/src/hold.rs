@@ -65,8 +65,8 @@ impl Hold {
         }
     }
 
-    /// How the shim itself ended, when that was seen. It is of interest when it did not come to say
-    /// how its child did.
+    /// How the shim itself ended, if that was seen. It matters when the shim ended before it could
+    /// record how its child ended.
     pub(crate) fn status(&self) -> Option<ExitStatus> {
         self.status
     }

@@ -147,8 +147,8 @@ fn place(home: &Path, path: &str) -> io::Result<(OwnedFd, OsString)> {
     Ok((dir, path.file_name().unwrap_or_default().to_owned()))
 }
 
-/// Links a file of the user into a home. A file of the home's own stays, and so does the place of
-/// one that is not there.
+/// Links a file of the user into a home. Nothing happens when the user has no such file, or when
+/// the home has a file of its own there.
 fn link(home: &Path, path: &str, target: &Path) -> Result<(), HomeError> {
     let io = |source: io::Error| HomeError::Io { path: home.join(path), source };
     if !target.exists() {

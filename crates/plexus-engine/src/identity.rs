@@ -94,13 +94,13 @@ impl Identity {
         Ok(token)
     }
 
-    /// Makes a token with which another server passes on a call of `caller`; whoever made it
-    /// revokes it after the call.
+    /// Makes a token with which a call of `caller` is passed on to another server. The maker revokes
+    /// it after the call.
     pub(crate) async fn mint_for_a_relay(&self, caller: Caller) -> Result<SecretToken, StoreError> {
         self.mint_until(caller, None, Some(UnixMillis::now().plus(RELAY_LIFE))).await
     }
 
-    /// Takes a token back. One that stays works until its time is over.
+    /// Revokes a token. If that fails, the token works until it expires.
     pub(crate) async fn revoke(&self, token: &SecretToken) {
         let revoke = RevokeTokens::One(TokenHash::of(token.expose()));
         if let Err(error) =

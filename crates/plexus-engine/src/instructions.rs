@@ -82,8 +82,9 @@ impl Found {
     }
 }
 
-/// Sizes and times of change of the files of a project that an agent reads when it starts, in the
-/// directories of a session. Two that are equal mean that the agent would read the same.
+/// Returns the sizes and modification times of the files of a project that an agent reads when it
+/// starts, in the directories of a session. While two results are equal, an agent would read the
+/// same.
 pub(crate) fn stamps(config: &SessionConfig, files: &[&str]) -> Vec<String> {
     let dirs = std::iter::once(&config.working_dir).chain(&config.add_dirs);
     let mut left: Vec<PathBuf> =

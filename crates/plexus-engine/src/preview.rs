@@ -1,8 +1,8 @@
 //! Dry runs of waiting shell commands, for those who decide about them.
 //!
 //! A dry run is information: it decides nothing, nothing is bound to it, and nothing waits for it.
-//! It has the wall of the session that asks and a copy of its directory, and only so many run at a
-//! time.
+//! It has the wall of the session that asks and a copy of its directory. The number of dry runs at
+//! a time is bounded.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

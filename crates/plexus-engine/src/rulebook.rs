@@ -88,8 +88,8 @@ impl Rulebook {
         rules::narrowest(&call(session, config, tool, &[], home.as_deref()))
     }
 
-    /// Says whether a call edits a file inside the session's own directories that nothing takes
-    /// orders from.
+    /// Says whether a call edits a file inside the session's own directories, and no program takes
+    /// orders from that file (as git does from its hooks).
     pub(crate) fn is_edit_inside(
         &self,
         session: &SessionRecord,

@@ -46,7 +46,7 @@ pub struct Settings {
     /// When a warm child is replaced because of what it has written.
     pub warm_max_journal_bytes: u64,
     /// Whether an agent is started before its first prompt when its session does not say. Such a
-    /// child is one of the idle ones, and there are never more of them for it.
+    /// child counts as an idle one, so `max_warm` bounds it too.
     pub prestart: Prestart,
     /// How long each step of ending a child may take.
     pub grace: Duration,
@@ -97,7 +97,7 @@ pub struct Reach {
     /// reaches it.
     pub url: Option<String>,
     /// The SHA-256 of the certificate that the server shows there, as browsers write it; `None`
-    /// where something before it does that, or nothing.
+    /// where a proxy shows the certificate, or the address is not encrypted.
     pub fingerprint: Option<String>,
 }
 

@@ -40,8 +40,8 @@ use crate::settings::Settings;
 use crate::wall::NoWall;
 use crate::walled::{Start, Walled, wall_words};
 
-/// The variables that every child inherits from the server, by name, and so does a command that is
-/// tried without a network. A driver adds those of its agent.
+/// The names of the variables that every child inherits from the server. A command that is tried in
+/// a dry run inherits them too. A driver adds those of its agent.
 pub(crate) const INHERITED: &[&str] = &[
     "PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TERM", "TMPDIR", "SHELL",
     "TZ",
@@ -385,9 +385,9 @@ impl Starter {
         let exit = JsonText::of(&NoExit { reason })?;
         let mut replans = Replans::default();
         loop {
-            // A child whose shim was killed before it could say that there is one may have asked
-            // over MCP all the same. A question that stayed open would keep its chat from being
-            // served anew.
+            // A shim that was killed before it could record its child may have a child that asked
+            // over MCP. A question of it that stayed open would keep its chat from being served
+            // again.
             let mut changes = close_questions(&self.tools.approvals, key).await?;
             let end = EndRun { run: key, exit: exit.clone() };
             changes.extend([Change::EndRun(end), Change::RevokeTokens(RevokeTokens::Run(key))]);

@@ -19,8 +19,8 @@ const CONNECT_FIELDS: &[&str] = &["host", "port"];
 /// The fields that a WebFetch call may have beside its URL.
 const FETCH_FIELDS: &[&str] = &["url", "prompt"];
 
-/// Field names under which present or future tools take a path. One that does not belong to the
-/// tool is a doubt.
+/// Field names under which present or future tools take a path. A call that has one of them beside
+/// the field that its tool is known to use is doubtful, so no rule allows it.
 const PATH_FIELDS: &[&str] =
     &["file_path", "notebook_path", "path", "paths", "filepath", "file", "filename", "directory"];
 

@@ -47,8 +47,8 @@ struct Sending {
     done: usize,
 }
 
-/// The messages that were sent. Numbers come nearly in order, so this is one bound and a few above
-/// it.
+/// The numbers of the messages that were sent. They arrive nearly in order, so one bound and a
+/// small set of numbers above it are enough.
 #[derive(Debug, Default)]
 struct SentNumbers {
     /// Every number up to this one was sent.

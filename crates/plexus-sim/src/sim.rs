@@ -85,8 +85,8 @@ pub(crate) struct TurnState {
     pub(crate) origin: Option<Value>,
     /// The id of the last `assistant` line.
     pub(crate) last_message: Option<String>,
-    /// The id of a turn that no prompt began and that is told of all the same: a call was asked
-    /// about again.
+    /// The id of a turn that began without a prompt, because a call is asked about again. Such a turn
+    /// is reported like any other.
     pub(crate) woken: Option<String>,
 }
 
@@ -237,7 +237,8 @@ impl Sim {
         }
     }
 
-    /// Writes a prompt back, where that was asked for. One that was not run again has no time.
+    /// Echoes a prompt, if the options ask for that. A prompt that was known and is not run again has
+    /// no timestamp.
     pub(crate) fn emit_replay(&self, prompt: &Prompt, timestamp: Option<String>) {
         if self.options.replay_user_messages {
             let made_up = line_id().to_string();

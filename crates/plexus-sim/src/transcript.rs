@@ -34,8 +34,8 @@ struct Earlier {
     uuids: Vec<String>,
     /// The last message of each turn, and how many prompts came before it.
     messages: Vec<(usize, String)>,
-    /// What the model had cost when a process last left the conversation. One that is killed leaves
-    /// no note of it.
+    /// What the model had cost when a process last left the conversation. A process that is killed
+    /// does not update it.
     bill: Bill,
     /// When the last turn ended, in microseconds since 1970.
     ended_at: i64,

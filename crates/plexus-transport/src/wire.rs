@@ -1,5 +1,5 @@
-//! The bytes of one connection: its descriptor counts until it is closed, and the connection of a
-//! client that reads nothing is closed.
+//! The bytes of one connection. The connection keeps its place among the counted ones until its
+//! descriptor is closed, and is closed when its client reads nothing for too long.
 //!
 //! At an upgrade the HTTP server passes this to the WebSocket, so a socket keeps the place of its
 //! connection.

@@ -19,7 +19,8 @@ const LONG: u64 = 1024 * 1024;
 
 const NOBODY: &str = "00000000-0000-7000-8000-000000000000";
 
-struct Stage {
+/// A server with one session, and the token of its child.
+struct ServerWithSession {
     server: TestServer,
     operator: String,
     child: String,
@@ -28,7 +29,7 @@ struct Stage {
     _folder: tempfile::TempDir,
 }
 
-impl Stage {
+impl ServerWithSession {
     async fn new() -> Self {
         let options = ServerOptions {
             plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
@@ -180,14 +181,14 @@ fn kinds(schema: &Value) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_parameter_of_every_method_is_refused_by_its_path() {
-    let stage = Stage::new().await;
-    let before = stage.counts().await;
+    let setup = ServerWithSession::new().await;
+    let before = setup.counts().await;
     let (mut methods, mut tried) = (0, 0);
-    for token in [&stage.operator, &stage.child] {
-        let listed = stage.server.call_as(token, "plexus.schema", json!({})).await.unwrap();
+    for token in [&setup.operator, &setup.child] {
+        let listed = setup.server.call_as(token, "plexus.schema", json!({})).await.unwrap();
         for listed in listed.unwrap()["methods"].as_array().unwrap() {
             let method = listed["name"].as_str().unwrap();
-            if *token == stage.child && method != "loopback.permit" {
+            if *token == setup.child && method != "loopback.permit" {
                 continue;
             }
             methods += 1;
@@ -200,7 +201,7 @@ async fn every_parameter_of_every_method_is_refused_by_its_path() {
                     continue;
                 }
                 tried += 1;
-                let error = stage.refused(method, &bad.params).await;
+                let error = setup.refused(method, &bad.params).await;
                 let shown = format!("{method} with {:.300}: {error:?}", bad.params.to_string());
                 assert_eq!(error.kind(), "invalid", "{shown}");
                 assert_eq!(error.data["field"], bad.field.as_str(), "{shown}");
@@ -209,14 +210,14 @@ async fn every_parameter_of_every_method_is_refused_by_its_path() {
     }
     println!("{tried} bad parameters of {methods} methods");
     assert!(methods >= 58 && tried >= 250, "only {tried} of {methods} methods");
-    assert_eq!(stage.counts().await, before, "something was done by halves");
+    assert_eq!(setup.counts().await, before, "something was done by halves");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_beyond_the_schema_are_refused_with_their_path_too() {
-    let stage = Stage::new().await;
-    let before = stage.counts().await;
-    let (session, work) = (stage.session.as_str(), stage.work.as_str());
+    let setup = ServerWithSession::new().await;
+    let before = setup.counts().await;
+    let (session, work) = (setup.session.as_str(), setup.work.as_str());
     let with = |base: Value, more: Value| {
         let mut all = base;
         all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -274,10 +275,10 @@ async fn rules_beyond_the_schema_are_refused_with_their_path_too() {
         (("identity.parent", json!({"name": "\t"})), "name"),
     ];
     for ((method, params), field) in cases {
-        let error = stage.refused(method, &params).await;
+        let error = setup.refused(method, &params).await;
         let shown = format!("{method} with {:.300}: {error:?}", params.to_string());
         assert_eq!(error.kind(), "invalid", "{shown}");
         assert_eq!(error.data["field"], field, "{shown}");
     }
-    assert_eq!(stage.counts().await, before, "something was done by halves");
+    assert_eq!(setup.counts().await, before, "something was done by halves");
 }

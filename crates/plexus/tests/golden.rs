@@ -152,8 +152,8 @@ async fn data_of_earlier_releases_reads_as_it_did() {
         let mut expected: Value = serde_json::from_str(&expected).unwrap();
         differences("", &expected, &now, &mut found);
         assert!(found.is_empty(), "{}: {}\n{}", release.display(), found.join("\n"), server.log());
-        // Events that the next start read from a journal got new ids; everything else keeps its
-        // handle.
+        // The session `unread` had events that were only in its journal. This start stored them
+        // under new ids, so the handles that the release recorded for them do not resolve.
         expected["sessions"].as_object_mut().unwrap().remove("unread");
         let handed_out = handles::handles_in(&json!([expected, now]));
         assert!(handed_out.len() > 20, "{handed_out:?}");

@@ -1,6 +1,7 @@
 //! The examples of `docs/protocol.md`, played against a real server in one story: each request is
-//! sent as it stands there, and each answer has the shape that is shown. So are those of the first
-//! stage's page, with every difference since then in a list.
+//! sent as it stands there, and each answer has the shape that is shown. The examples of the page
+//! of the first stage (`fixtures/protocol-first-stage.md`) are played too; [`ADDED`] lists what
+//! answers have gained since then.
 //!
 //! Every handle in an answer resolves for the caller that got it, and not for another one.
 //!
@@ -190,7 +191,8 @@ const ADDED: &[(&str, &str)] = &[
     ("server.prune .prompts", "prompts are pruned only when that is asked for"),
 ];
 
-struct Stage {
+/// A server on which the examples of a page are played, with what is needed to compare them.
+struct ServerOfExamples {
     server: TestServer,
     folder: tempfile::TempDir,
     names: Names,
@@ -202,7 +204,7 @@ struct Stage {
     child: Option<String>,
 }
 
-impl Stage {
+impl ServerOfExamples {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let config = folder.path().join("plexus.toml");
@@ -381,8 +383,8 @@ fn token_of(configured: &Value) -> String {
 /// `added`, with the reason.
 async fn play(page: &str, sessions: &str, shows: Shows, added: &[(&str, &str)]) {
     let examples = page::read(page);
-    let mut stage = Stage::new().await;
-    let listed = stage.server.call("plexus.methods", json!({})).await.unwrap();
+    let mut setup = ServerOfExamples::new().await;
+    let listed = setup.server.call("plexus.methods", json!({})).await.unwrap();
     let mut methods: BTreeSet<String> = listed["methods"]
         .as_array()
         .unwrap()
@@ -415,9 +417,9 @@ async fn play(page: &str, sessions: &str, shows: Shows, added: &[(&str, &str)]) 
         match examples.get(&name) {
             // A method that the page need not show, or the report says so already.
             None if step.contains('.') => {}
-            None => stage.between(step).await,
+            None => setup.between(step).await,
             Some(example) => {
-                if let Err(problem) = stage.play(&name, example).await {
+                if let Err(problem) = setup.play(&name, example).await {
                     wrong.insert(name, problem);
                 }
             }
@@ -425,10 +427,10 @@ async fn play(page: &str, sessions: &str, shows: Shows, added: &[(&str, &str)]) 
     }
     let report: Vec<String> =
         wrong.iter().map(|(method, problem)| format!("{method}: {problem}")).collect();
-    assert!(wrong.is_empty(), "{}\nin {}", report.join("\n"), stage.folder.path().display());
-    assert!(stage.handles > 20, "only {} handles were handed out", stage.handles);
+    assert!(wrong.is_empty(), "{}\nin {}", report.join("\n"), setup.folder.path().display());
+    assert!(setup.handles > 20, "only {} handles were handed out", setup.handles);
     let listed: BTreeSet<String> = added.iter().map(|(place, _)| (*place).to_owned()).collect();
-    assert_eq!(stage.names.added, listed, "fields that are not shown, and those that are listed");
+    assert_eq!(setup.names.added, listed, "fields that are not shown, and those that are listed");
 }
 
 /// The name of a method, with the methods of sessions in this namespace. `kinds` is in one alone.

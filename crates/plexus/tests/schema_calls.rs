@@ -53,7 +53,8 @@ enum Came {
     HungUp,
 }
 
-struct Stage {
+/// A server with the tokens of an operator, a parent and a child, and the methods to call.
+struct ServerWithCallers {
     server: TestServer,
     http: reqwest::Client,
     callers: Vec<Who>,
@@ -62,7 +63,7 @@ struct Stage {
     _folder: tempfile::TempDir,
 }
 
-impl Stage {
+impl ServerWithCallers {
     async fn new() -> Self {
         let options = ServerOptions {
             plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
@@ -219,12 +220,12 @@ fn understood(answer: &Value) -> Came {
     }
 }
 
-async fn begin_mcp(stage: &Stage, who: &Who) -> String {
+async fn begin_mcp(setup: &ServerWithCallers, who: &Who) -> String {
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "0"}});
     let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
     let post = |body: Value| {
         let request =
-            stage.http.post(format!("{}/mcp", stage.server.url().unwrap())).bearer_auth(&who.token);
+            setup.http.post(format!("{}/mcp", setup.server.url().unwrap())).bearer_auth(&who.token);
         request.header("accept", "application/json, text/event-stream").json(&body)
     };
     let response = post(body).send().await.unwrap();
@@ -275,24 +276,24 @@ async fn plexus_schema_covers_every_method_of_the_wire() {
 #[tokio::test]
 async fn no_generated_call_is_the_servers_fault_or_goes_beyond_its_caller() {
     let mut random = Random::seeded();
-    let mut stage = Stage::new().await;
+    let mut setup = ServerWithCallers::new().await;
     let mut sessions = Vec::new();
-    for who in &stage.callers {
-        sessions.push((who.name, begin_mcp(&stage, who).await));
+    for who in &setup.callers {
+        sessions.push((who.name, begin_mcp(&setup, who).await));
     }
-    stage.pool.set_mcp_sessions(sessions);
-    let pid = stage.server.pid().unwrap();
+    setup.pool.set_mcp_sessions(sessions);
+    let pid = setup.server.pid().unwrap();
     let started = Instant::now();
     let (mut made, mut succeeded, mut beyond) = (0, BTreeSet::new(), 0);
     while made < LEAST_CALLS || (made < MOST_CALLS && started.elapsed() < LONG_ENOUGH) {
-        let who = &stage.callers[random.below(stage.callers.len())];
-        let target = &stage.targets[random.below(stage.targets.len())];
+        let who = &setup.callers[random.below(setup.callers.len())];
+        let target = &setup.targets[random.below(setup.targets.len())];
         if who.name == "operator" && NOT_BY_THE_OPERATOR.contains(&target.name.as_str()) {
             continue;
         }
         let door = ["rpc", "mcp"][random.below(2)];
-        let params = generate::call(&mut random, &stage.pool, &target.params);
-        let came = stage.call(who, door, target, params.clone()).await;
+        let params = generate::call(&mut random, &setup.pool, &target.params);
+        let came = setup.call(who, door, target, params.clone()).await;
         made += 1;
         let may = who.may.contains(&target.name);
         beyond += usize::from(!may);
@@ -315,21 +316,21 @@ async fn no_generated_call_is_the_servers_fault_or_goes_beyond_its_caller() {
             Came::HungUp => assert!(may, "{} was let wait at {door} by {}", who.name, target.name),
         }
     }
-    let health = stage.server.call("plexus.health", json!({})).await.unwrap();
-    assert_eq!(stage.server.pid().unwrap(), pid);
+    let health = setup.server.call("plexus.health", json!({})).await.unwrap();
+    assert_eq!(setup.server.pid().unwrap(), pid);
     assert!(health.is_object(), "{health}");
-    assert!(!stage.server.log().contains("panicked"), "{}", stage.server.log());
+    assert!(!setup.server.log().contains("panicked"), "{}", setup.server.log());
     // Calls that were all refused would prove little.
     assert!(beyond > made / 20, "{beyond} of {made} calls were beyond their caller");
     assert!(
-        succeeded.len() * 5 > stage.targets.len(),
+        succeeded.len() * 5 > setup.targets.len(),
         "only {succeeded:?} of {} methods succeeded",
-        stage.targets.len()
+        setup.targets.len()
     );
     println!(
         "{made} calls in {:?}; {} of {} methods succeeded",
         started.elapsed(),
         succeeded.len(),
-        stage.targets.len()
+        setup.targets.len()
     );
 }

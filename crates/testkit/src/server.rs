@@ -300,8 +300,8 @@ impl TestServer {
             .arg(claude_bin)
             .args(&self.options.arguments)
             .envs((!self.options.wall).then_some(("PLEXUS_CONFINE_PROFILE", "none")))
-            // Tests count processes and run directories. One that is about agents which are started
-            // before their first chat asks for it.
+            // Tests count processes and run directories, so no agent is started before its first
+            // chat. A test about that turns it on.
             .env("PLEXUS_WARM_PRESTART", "off")
             .envs(self.options.env.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())

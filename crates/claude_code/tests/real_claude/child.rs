@@ -37,7 +37,7 @@ const FLAGS: [&str; 13] = [
 ];
 
 /// Creates the stand-in for the API and the sandbox that every case begins with.
-pub(crate) async fn stage() -> Result<(MessagesApi, Sandbox)> {
+pub(crate) async fn api_and_sandbox() -> Result<(MessagesApi, Sandbox)> {
     let api = MessagesApi::start().await?;
     let sandbox = Sandbox::new(&api)?;
     Ok((api, sandbox))

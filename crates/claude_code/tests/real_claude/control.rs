@@ -10,7 +10,7 @@ use claude_code::event::message::ToolResultMeta;
 use serde_json::json;
 use testkit::messages_api::{Step, prompt};
 
-use crate::child::{Child, stage};
+use crate::child::{Child, api_and_sandbox};
 
 /// Makes the CLI also ask about tools that it considers harmless.
 const ASK_ALWAYS: [&str; 2] = ["--settings", r#"{"permissions":{"ask":["Bash","Read"]}}"#];
@@ -30,7 +30,7 @@ fn pair(decision: &str, source: &str) -> (String, String) {
 }
 
 pub(crate) async fn an_allowed_tool_runs_and_its_answer_is_echoed(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[
         Step::text("I will.").and_bash("touch made && echo RAN-OK"),
@@ -63,7 +63,7 @@ pub(crate) async fn an_allowed_tool_runs_and_its_answer_is_echoed(cli: PathBuf) 
 }
 
 pub(crate) async fn a_denied_tool_does_not_run_and_the_model_reads_why(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[Step::bash("touch made"), Step::text("understood")]))?;
     let request = child.permission().await?;
@@ -80,7 +80,7 @@ pub(crate) async fn a_denied_tool_does_not_run_and_the_model_reads_why(cli: Path
 }
 
 pub(crate) async fn an_edited_input_is_what_runs(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[Step::bash("touch original"), Step::text("done")]))?;
     let (request, before) = child.permission_after().await?;
@@ -99,7 +99,7 @@ pub(crate) async fn an_edited_input_is_what_runs(cli: PathBuf) -> Result<()> {
 }
 
 pub(crate) async fn parallel_commands_ask_one_after_the_other(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[
         Step::bash("touch first").and_bash("touch second"),
@@ -121,7 +121,7 @@ pub(crate) async fn parallel_commands_ask_one_after_the_other(cli: PathBuf) -> R
 pub(crate) async fn parallel_reads_ask_at_the_same_time_and_take_answers_in_any_order(
     cli: PathBuf,
 ) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let (one, two) = (sandbox.work().join("one"), sandbox.work().join("two"));
     std::fs::write(&one, "content one")?;
     std::fs::write(&two, "content two")?;
@@ -146,7 +146,7 @@ pub(crate) async fn parallel_reads_ask_at_the_same_time_and_take_answers_in_any_
 }
 
 pub(crate) async fn the_first_answer_stands(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[
         Step::bash("touch denied"),
@@ -173,7 +173,7 @@ pub(crate) async fn the_first_answer_stands(cli: PathBuf) -> Result<()> {
 }
 
 pub(crate) async fn an_error_for_an_answer_is_a_denial(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[Step::bash("touch made"), Step::text("done")]))?;
     let request = child.permission().await?;
@@ -188,7 +188,7 @@ pub(crate) async fn an_error_for_an_answer_is_a_denial(cli: PathBuf) -> Result<(
 }
 
 pub(crate) async fn the_result_of_a_call_that_did_not_ask_says_so(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let file = sandbox.work().join("file");
     std::fs::write(&file, "content")?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
@@ -201,7 +201,7 @@ pub(crate) async fn the_result_of_a_call_that_did_not_ask_says_so(cli: PathBuf) 
 }
 
 pub(crate) async fn hooks_of_the_repository_do_not_answer_for_us(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let allow =
         r#"{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow"}}"#;
     let hook = json!([{"hooks": [{"type": "command", "command": format!("touch hook-ran; echo '{allow}'")}]}]);
@@ -220,7 +220,7 @@ pub(crate) async fn hooks_of_the_repository_do_not_answer_for_us(cli: PathBuf) -
 }
 
 pub(crate) async fn plan_mode_does_not_take_the_decision_away_from_us(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     // A model may enter plan mode without permission. Without this setting, somebody other than us
     // then judges its tool calls.
     let settings = r#"{"permissions":{"disableAutoMode":"disable"}}"#;
@@ -237,7 +237,7 @@ pub(crate) async fn plan_mode_does_not_take_the_decision_away_from_us(cli: PathB
 }
 
 pub(crate) async fn a_tool_taken_away_is_neither_offered_nor_run(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &["--disallowedTools", "EnterPlanMode"])?;
     child.prompt(&prompt(&[
         Step::tool("EnterPlanMode", json!({})),
@@ -257,7 +257,7 @@ pub(crate) async fn a_tool_taken_away_is_neither_offered_nor_run(cli: PathBuf) -
 }
 
 pub(crate) async fn a_subagent_asks_on_the_same_channel(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     let inner = prompt(&[Step::bash("touch made"), Step::text("the subagent is done")]);
     let task =
@@ -284,7 +284,7 @@ pub(crate) async fn a_subagent_asks_on_the_same_channel(cli: PathBuf) -> Result<
 }
 
 pub(crate) async fn a_question_is_answered_through_its_input(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     let options =
         json!([{"label": "Red", "description": "warm"}, {"label": "Blue", "description": "cold"}]);
@@ -306,7 +306,7 @@ pub(crate) async fn a_question_is_answered_through_its_input(cli: PathBuf) -> Re
 }
 
 pub(crate) async fn initialize_lists_what_is_open(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[Step::bash("touch made"), Step::text("done")]))?;
     let request = child.permission().await?;

@@ -8,13 +8,13 @@ use rustix::process::Signal;
 use serde_json::json;
 use testkit::messages_api::{Failure, Step, prompt};
 
-use crate::child::{Child, stage};
+use crate::child::{Child, api_and_sandbox};
 
 /// A command that runs until it is killed; the CLI refuses a plain long `sleep`.
 const ENDLESS: &str = "touch running; while ! test -e stop; do sleep 0.1; done";
 
 pub(crate) async fn a_second_prompt_goes_to_the_same_process(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     let first = child.prompt(&prompt(&[Step::text("one")]))?;
     let one = child.until_idle().await?;
@@ -40,7 +40,7 @@ pub(crate) async fn a_second_prompt_goes_to_the_same_process(cli: PathBuf) -> Re
 }
 
 pub(crate) async fn a_prompt_under_the_same_uuid_runs_once(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let text = prompt(&[Step::text("once")]);
     let uuid = uuid::Uuid::new_v4().to_string();
     let mut child = Child::start(&cli, &sandbox, &[])?;
@@ -68,7 +68,7 @@ pub(crate) async fn a_prompt_under_the_same_uuid_runs_once(cli: PathBuf) -> Resu
 }
 
 pub(crate) async fn idle_is_the_last_line_of_a_prompt(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     // The answer is slow, so that the echo, which comes with the first whole block, must come after
     // the answer has begun.
@@ -92,7 +92,7 @@ pub(crate) async fn idle_is_the_last_line_of_a_prompt(cli: PathBuf) -> Result<()
 }
 
 pub(crate) async fn a_prompt_in_a_running_turn_is_folded_into_it(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     let first = child.prompt(&prompt(&[Step::bash("touch made"), Step::text("both done")]))?;
     let request = child.permission().await?;
@@ -119,7 +119,7 @@ pub(crate) async fn a_prompt_in_a_running_turn_is_folded_into_it(cli: PathBuf) -
 pub(crate) async fn an_interrupt_in_a_permission_voids_it_and_the_process_lives_on(
     cli: PathBuf,
 ) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[Step::bash("touch made"), Step::text("never said")]))?;
     let request = child.permission().await?;
@@ -147,7 +147,7 @@ pub(crate) async fn an_interrupt_in_a_permission_voids_it_and_the_process_lives_
 }
 
 pub(crate) async fn an_interrupt_ends_a_running_tool(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[Step::bash(ENDLESS), Step::text("never said")]))?;
     let request = child.permission().await?;
@@ -176,7 +176,7 @@ pub(crate) async fn an_interrupt_ends_a_running_tool(cli: PathBuf) -> Result<()>
 }
 
 pub(crate) async fn an_interrupt_keeps_what_was_said(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &["--include-partial-messages"])?;
     child
         .prompt(&prompt(&[Step::text("one two three four five six seven eight").slowly(4, 150)]))?;
@@ -192,7 +192,7 @@ pub(crate) async fn an_interrupt_keeps_what_was_said(cli: PathBuf) -> Result<()>
 pub(crate) async fn end_of_file_denies_what_is_open_and_lets_the_turn_finish(
     cli: PathBuf,
 ) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[Step::bash("touch made"), Step::text("the last word")]))?;
     child.permission().await?.forget();
@@ -205,7 +205,7 @@ pub(crate) async fn end_of_file_denies_what_is_open_and_lets_the_turn_finish(
 }
 
 pub(crate) async fn partial_messages_add_up_to_the_whole(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &["--include-partial-messages"])?;
     let text = "Ein größerer Satz, in kleinen Stücken.";
     child.prompt(&prompt(&[Step::text(text).thinking("let me see").slowly(2, 1)]))?;
@@ -219,7 +219,7 @@ pub(crate) async fn partial_messages_add_up_to_the_whole(cli: PathBuf) -> Result
 pub(crate) async fn a_resumed_session_remembers_and_a_fork_is_another_one(
     cli: PathBuf,
 ) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[Step::text("the first answer")]))?;
     let session = child.until_idle().await?.sessions.remove(0);
@@ -241,7 +241,7 @@ pub(crate) async fn a_resumed_session_remembers_and_a_fork_is_another_one(
 }
 
 pub(crate) async fn an_unknown_session_is_an_error_result(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let unknown = uuid::Uuid::new_v4().to_string();
     let mut child = Child::start(&cli, &sandbox, &["--resume", &unknown])?;
     child.prompt("anybody there?")?;
@@ -255,7 +255,7 @@ pub(crate) async fn an_unknown_session_is_an_error_result(cli: PathBuf) -> Resul
 }
 
 pub(crate) async fn max_turns_ends_the_turn_and_not_the_process(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &["--max-turns", "1"])?;
     child.prompt(&prompt(&[Step::bash("ls"), Step::text("never said")]))?;
     let seen = child.until_idle().await?;
@@ -268,7 +268,7 @@ pub(crate) async fn max_turns_ends_the_turn_and_not_the_process(cli: PathBuf) ->
 }
 
 pub(crate) async fn an_api_error_ends_the_turn_and_not_the_process(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[Step::default().failing(Failure::Status(400))]))?;
     let seen = child.until_idle().await?;
@@ -289,7 +289,7 @@ pub(crate) async fn an_api_error_ends_the_turn_and_not_the_process(cli: PathBuf)
 }
 
 pub(crate) async fn sigint_in_a_permission_exits_0_and_runs_nothing(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[Step::bash("touch made"), Step::text("never said")]))?;
     let request = child.permission().await?;
@@ -312,7 +312,7 @@ pub(crate) async fn sigint_in_a_permission_exits_0_and_runs_nothing(cli: PathBuf
 }
 
 pub(crate) async fn sigterm_in_a_permission_says_nothing(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     child.prompt(&prompt(&[Step::bash("touch made"), Step::text("never said")]))?;
     child.permission().await?.forget();
@@ -325,7 +325,7 @@ pub(crate) async fn sigterm_in_a_permission_says_nothing(cli: PathBuf) -> Result
 }
 
 pub(crate) async fn a_large_prompt_reaches_the_model_whole(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     let large = format!("{}{}", prompt(&[Step::text("read it")]), "x".repeat(1024 * 1024));
     child.prompt(&large)?;
@@ -338,7 +338,7 @@ pub(crate) async fn a_large_prompt_reaches_the_model_whole(cli: PathBuf) -> Resu
 pub(crate) async fn a_huge_prompt_is_taken_whole_and_refused_by_the_cli_itself(
     cli: PathBuf,
 ) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     // No model accepts a prompt this long, as the CLI finds out by itself. The line must get
     // through all the same, and be echoed whole.
@@ -353,7 +353,7 @@ pub(crate) async fn a_huge_prompt_is_taken_whole_and_refused_by_the_cli_itself(
 }
 
 pub(crate) async fn stop_task_ends_a_background_task(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     let input = json!({"command": ENDLESS, "description": "endless", "run_in_background": true});
     child.prompt(&prompt(&[Step::tool("Bash", input), Step::text("started it")]))?;
@@ -376,7 +376,7 @@ pub(crate) async fn stop_task_ends_a_background_task(cli: PathBuf) -> Result<()>
 }
 
 pub(crate) async fn end_of_file_waits_for_a_background_task(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let mut child = Child::start(&cli, &sandbox, &[])?;
     let input = json!({"command": ENDLESS, "description": "endless", "run_in_background": true});
     child.prompt(&prompt(&[

@@ -12,7 +12,7 @@ use testkit::permit_server::{PermitAnswer, PermitServer};
 use testkit::real_claude::Sandbox;
 use testkit::wait::{PATIENCE, within};
 
-use crate::child::{Seen, stage};
+use crate::child::{Seen, api_and_sandbox};
 use crate::print::{client, request, signal};
 
 /// Writes the MCP configuration and runs a script whose tools ask `permits` for permission.
@@ -37,7 +37,7 @@ fn asking(
 }
 
 pub(crate) async fn an_allowed_tool_runs(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let permits = PermitServer::start(async |call| PermitAnswer::Allow(call.input)).await?;
     let script = [Step::bash("touch made && echo RAN-OK"), Step::text("done")];
     let output = run(&cli, &sandbox, &permits, &script).await?;
@@ -66,7 +66,7 @@ pub(crate) async fn an_allowed_tool_runs(cli: PathBuf) -> Result<()> {
 }
 
 pub(crate) async fn a_denied_tool_does_not_run_and_the_model_reads_why(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let permits = PermitServer::start(async |_| PermitAnswer::Deny("not today".to_owned())).await?;
     let output =
         run(&cli, &sandbox, &permits, &[Step::bash("touch made"), Step::text("understood")])
@@ -82,7 +82,7 @@ pub(crate) async fn a_denied_tool_does_not_run_and_the_model_reads_why(cli: Path
 }
 
 pub(crate) async fn an_edited_input_is_what_runs(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let edited = json!({"command": "touch edited", "description": "edited"});
     let permits =
         PermitServer::start(move |_| std::future::ready(PermitAnswer::Allow(edited.clone())))
@@ -94,7 +94,7 @@ pub(crate) async fn an_edited_input_is_what_runs(cli: PathBuf) -> Result<()> {
 }
 
 pub(crate) async fn parallel_commands_ask_one_after_the_other(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let first = sandbox.work().join("first");
     let permits = PermitServer::start(move |call| {
         // The second question comes only after the first command has run.
@@ -116,7 +116,7 @@ pub(crate) async fn parallel_commands_ask_one_after_the_other(cli: PathBuf) -> R
 }
 
 pub(crate) async fn prose_around_the_answer_is_a_denial(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let permits = PermitServer::start(async |call| {
         let allow: Value = json!({"behavior": "allow", "updatedInput": call.input});
         PermitAnswer::Text(format!("Sure: {allow}"))
@@ -130,7 +130,7 @@ pub(crate) async fn prose_around_the_answer_is_a_denial(cli: PathBuf) -> Result<
 }
 
 pub(crate) async fn sigint_while_blocked_exits_0_and_runs_nothing(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let permits = PermitServer::start(async |_| PermitAnswer::Never).await?;
     let script = [Step::bash("touch made"), Step::text("never said")];
     let run = asking(&sandbox, &permits, &script)?;

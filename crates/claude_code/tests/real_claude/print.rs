@@ -15,7 +15,7 @@ use testkit::messages_api::{Failure, Step, prompt};
 use testkit::real_claude::Sandbox;
 use testkit::wait::{PATIENCE, within};
 
-use crate::child::{Seen, stage};
+use crate::child::{Seen, api_and_sandbox};
 
 /// A command that runs until it is killed; the CLI refuses a plain long `sleep`.
 const ENDLESS: &str = "touch running; while ! test -e stop; do sleep 0.1; done";
@@ -66,7 +66,7 @@ pub(crate) async fn the_installed_version_is_supported(cli: PathBuf) -> Result<(
 }
 
 pub(crate) async fn a_plain_answer_is_init_assistant_result(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let output = client(&cli, &sandbox).print(request(prompt(&[Step::text("hello")]))).await?;
     let seen = Seen::of(&output)?;
     assert_eq!(seen.order, ["init", "assistant", "result"]);
@@ -87,7 +87,7 @@ pub(crate) async fn a_plain_answer_is_init_assistant_result(cli: PathBuf) -> Res
 pub(crate) async fn the_first_event_comes_before_the_exit_and_the_completion_last(
     cli: PathBuf,
 ) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let script = prompt(&[Step::default().failing(Failure::Hang)]);
     let mut handle = client(&cli, &sandbox).print_stream_json(request(script)).await?;
     let first =
@@ -107,7 +107,7 @@ pub(crate) async fn the_first_event_comes_before_the_exit_and_the_completion_las
 }
 
 pub(crate) async fn partial_messages_add_up_to_the_whole(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let text = "many small pieces make one sentence";
     let script = prompt(&[Step::text(text).thinking("hm").slowly(3, 1)]);
     let output =
@@ -120,7 +120,7 @@ pub(crate) async fn partial_messages_add_up_to_the_whole(cli: PathBuf) -> Result
 }
 
 pub(crate) async fn an_unknown_model_is_the_apis_to_refuse(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let script = prompt(&[Step::text("fine by me")]);
     let output = client(&cli, &sandbox).print(request(script).model("no such model")).await?;
     assert!(output.status.success());
@@ -129,7 +129,7 @@ pub(crate) async fn an_unknown_model_is_the_apis_to_refuse(cli: PathBuf) -> Resu
 }
 
 pub(crate) async fn a_tool_that_nobody_can_allow_is_denied(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let script = prompt(&[Step::bash("touch made"), Step::text("so be it")]);
     let output = client(&cli, &sandbox).print(request(script)).await?;
     let seen = Seen::of(&output)?;
@@ -143,7 +143,7 @@ pub(crate) async fn a_tool_that_nobody_can_allow_is_denied(cli: PathBuf) -> Resu
 pub(crate) async fn a_resumed_session_remembers_and_a_fork_is_another_one(
     cli: PathBuf,
 ) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let client = client(&cli, &sandbox);
     let first = Seen::of(&client.print(request(prompt(&[Step::text("one")]))).await?)?;
     let session = first.sessions[0].clone();
@@ -164,7 +164,7 @@ pub(crate) async fn a_resumed_session_remembers_and_a_fork_is_another_one(
 }
 
 pub(crate) async fn an_unknown_session_is_a_failed_result_and_exit_1(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let unknown = uuid::Uuid::new_v4().to_string();
     let output = client(&cli, &sandbox).print(request("hello?").resume(&unknown)).await?;
     let seen = Seen::of(&output)?;
@@ -178,7 +178,7 @@ pub(crate) async fn an_unknown_session_is_a_failed_result_and_exit_1(cli: PathBu
 }
 
 pub(crate) async fn max_turns_is_a_failed_result(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let script = prompt(&[Step::bash("ls"), Step::text("never said")]);
     let output = client(&cli, &sandbox).print(request(script).max_turns(1)).await?;
     let seen = Seen::of(&output)?;
@@ -190,7 +190,7 @@ pub(crate) async fn max_turns_is_a_failed_result(cli: PathBuf) -> Result<()> {
 
 pub(crate) async fn a_refused_request_is_a_failed_result_and_exit_1(cli: PathBuf) -> Result<()> {
     for status in [400, 401, 529] {
-        let (_api, sandbox) = stage().await?;
+        let (_api, sandbox) = api_and_sandbox().await?;
         let script = prompt(&[Step::default().failing(Failure::Status(status))]);
         let output = client(&cli, &sandbox).print(request(script)).await?;
         let seen = Seen::of(&output)?;
@@ -207,7 +207,7 @@ pub(crate) async fn a_refused_request_is_a_failed_result_and_exit_1(cli: PathBuf
 }
 
 pub(crate) async fn a_passing_api_error_is_retried_and_told(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let script = prompt(&[Step::text("at last").failing_first(Failure::Status(500), 1)]);
     let output = client(&cli, &sandbox).print(request(script)).await?;
     let seen = Seen::of(&output)?;
@@ -219,7 +219,7 @@ pub(crate) async fn a_passing_api_error_is_retried_and_told(cli: PathBuf) -> Res
 }
 
 pub(crate) async fn a_cut_stream_is_asked_for_again_in_one_piece(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     // The answer is slow, so that some of it has been read when it breaks.
     let script =
         prompt(&[Step::text("a sentence that breaks").slowly(3, 50).failing(Failure::Cut)]);
@@ -240,7 +240,7 @@ pub(crate) async fn a_cut_stream_is_asked_for_again_in_one_piece(cli: PathBuf) -
 pub(crate) async fn sigint_while_streaming_exits_0_with_a_failed_result(
     cli: PathBuf,
 ) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let script =
         prompt(&[Step::text("one two three four five six").slowly(4, 100).failing(Failure::Hang)]);
     let run = request(script).include_partial_messages(true);
@@ -268,7 +268,7 @@ pub(crate) async fn sigint_while_streaming_exits_0_with_a_failed_result(
 }
 
 pub(crate) async fn termination_ends_the_running_tool_too(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     let script = prompt(&[Step::bash(ENDLESS), Step::text("never said")]);
     let mut handle =
         client(&cli, &sandbox).print_stream_json(request(script).settings(ALLOW_BASH)).await?;
@@ -284,7 +284,7 @@ pub(crate) async fn termination_ends_the_running_tool_too(cli: PathBuf) -> Resul
 }
 
 pub(crate) async fn a_dropped_handle_leaves_nothing_behind(cli: PathBuf) -> Result<()> {
-    let (_api, sandbox) = stage().await?;
+    let (_api, sandbox) = api_and_sandbox().await?;
     // The tool ignores polite signals, like a stubborn server.
     let script = prompt(&[
         Step::bash(&format!("trap '' TERM INT HUP; {ENDLESS}")),
@@ -304,7 +304,7 @@ pub(crate) async fn a_dropped_handle_leaves_nothing_behind(cli: PathBuf) -> Resu
 }
 
 pub(crate) async fn a_huge_prompt_goes_in_by_stdin(cli: PathBuf) -> Result<()> {
-    let (api, sandbox) = stage().await?;
+    let (api, sandbox) = api_and_sandbox().await?;
     let client = client(&cli, &sandbox);
     let large = format!("{}{}", prompt(&[Step::text("read it")]), "x".repeat(1024 * 1024));
     let output = client.print(request(&large)).await?;

@@ -64,8 +64,8 @@ impl Arbor {
         })
     }
 
-    /// What the owner of a handle says of it. A handle that leads nowhere (any more) is shown by
-    /// its kind alone; a part of ours that fails is not passed over.
+    /// Returns how the owner of a handle describes it. A handle that leads nowhere, or no longer,
+    /// is shown by its kind alone. A failure of the owner is an error, and is not hidden.
     async fn summary(&self, caller: &Caller, handle: &Handle) -> Result<Option<String>, CallError> {
         let Some(hub) = self.hub.get() else { return Ok(None) };
         match hub.summarize(caller, handle).await {

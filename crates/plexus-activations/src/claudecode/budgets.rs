@@ -1,5 +1,5 @@
-//! `budget_set`: other limits for a session that is there. Its ancestors and the operator may set
-//! them, within what it has itself.
+//! `budget_set`: changes the budget of an existing session. The session's ancestors and the
+//! operator may do that. An ancestor can give no more than it has itself.
 
 use plexus_core::{Call, CallError, Caller};
 use plexus_engine::authority::narrowed_budget;

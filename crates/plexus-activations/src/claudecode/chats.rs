@@ -125,8 +125,8 @@ impl ClaudeCode {
         Ok(())
     }
 
-    /// The refusal of a chat while another one of the session runs, with that chat as `streams`
-    /// shows it. It may have ended since; then there is none.
+    /// Returns the refusal of a chat while another chat of the session runs. The refusal shows the
+    /// running chat as `streams` does, unless it has ended in the meantime.
     async fn one_is_running(&self, session: &SessionRecord) -> Result<CallError, CallError> {
         let busy = CallError::busy("start a chat: one is running in this session", BUSY_RETRY_MS)
             .with_hint("claudecode.send steers the running one, claudecode.cancel ends it");

@@ -233,8 +233,8 @@ impl ClaudeCode {
         Ok(real)
     }
 
-    /// How many sessions every budget above leaves room for; too deep is refused at once, because no
-    /// parent ever changes.
+    /// Returns how many sessions each budget above leaves room for; the store checks them when the
+    /// session is created. Depth is checked here, because the parent of a session never changes.
     async fn room_below(&self, parent: Option<SessionId>) -> Result<Vec<Room>, CallError> {
         let Some(parent) = parent else { return Ok(Vec::new()) };
         let mut line = vec![parent];
@@ -256,8 +256,8 @@ impl ClaudeCode {
         Ok(room)
     }
 
-    /// Finds what the fork's agent is to remember: as much as the fork shows, so that it does not
-    /// show one past and remember another.
+    /// Finds the point up to which the agent of a fork remembers the conversation. It must be the
+    /// point up to which the fork shows it.
     async fn fork_point(
         &self,
         source: &SessionRecord,
@@ -310,8 +310,7 @@ impl ClaudeCode {
     ) -> Result<SessionForked, CallError> {
         let source = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         if let Caller::Session(own) = call.caller {
-            // A fork has the powers of its source again, so its maker must have them to
-            // give.
+            // A fork has all that its source may do, so its creator must be able to give that.
             let above = SessionConfig::of(&self.store.session(own).await?)?;
             narrowed(&above, &SessionConfig::of(&source)?)?;
         }
@@ -374,15 +373,15 @@ impl ClaudeCode {
 enum ForkPoint {
     /// Behind this message of the agent, with which a chat completed.
     Behind(Uuid),
-    /// Behind everything that was said so far: the last chat failed, or belongs to the session that
-    /// this one is a fork of.
+    /// After everything that was said so far. It is used when the last chat failed, or belongs to
+    /// the session that this one is a fork of.
     Head,
     /// Before anything was said: the fork's conversation is a new one.
     Root,
 }
 
-/// What a child has from its parent without saying so: what is forbidden above stays forbidden, and
-/// supervision gets no looser.
+/// Gives a child what it takes from its parent without being asked: tools that the parent may not
+/// use stay forbidden, and supervision is at least as strict.
 fn inherit(parent: &SessionConfig, child: &mut SessionConfig) {
     // What the parent forbids comes first.
     let own = std::mem::replace(&mut child.disallowed_tools, parent.disallowed_tools.clone());

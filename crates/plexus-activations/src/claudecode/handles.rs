@@ -97,8 +97,7 @@ impl ClaudeCode {
         Err(StoreError::not_found(Thing::Session, session.id).into())
     }
 
-    /// Returns an event. One out of reach does not exist for this caller, and neither does its
-    /// session.
+    /// Returns an event. An event of a session that is out of reach does not exist for this caller.
     async fn event_for(&self, caller: &Caller, id: EventId) -> Result<Event, CallError> {
         let event = self.store.event(id).await?;
         let hidden = || StoreError::not_found(Thing::Event, id);

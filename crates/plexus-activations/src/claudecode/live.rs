@@ -79,8 +79,9 @@ impl ClaudeCode {
 }
 
 impl LiveFollower {
-    /// Lets go of the pieces so far: whatever they belong to is stored before `live_from`, comes as
-    /// an event, or is the text that the agent is in, which begins anew.
+    /// Drops the pieces received so far and subscribes again. Nothing is lost: their text is stored
+    /// before `live_from`, will come as an event, or is the text that the agent is writing, which
+    /// the new subscription returns from its beginning.
     async fn begin_anew(&mut self) -> Result<(), CallError> {
         let newest = self.this.store.session(self.session).await?.newest_chat;
         if let Some(chat) = newest {
@@ -146,8 +147,9 @@ impl LiveFollower {
                     return Ok(vec![self.item(Delta::Delta { text: (*text).to_owned() })?]);
                 }
                 Live::Stored(before) => {
-                    // The text was stored after its beginning was taken and before its end was
-                    // told. Its reader has the event, so what it was shown is void.
+                    // The text was stored after the reader got its beginning and before its end was
+                    // announced. The reader gets the event, so the beginning that it was shown is
+                    // void.
                     if std::mem::take(&mut self.gave_beginning) && before <= self.live_from {
                         return Ok(vec![self.item(Delta::DeltaStart)?]);
                     }

@@ -50,8 +50,8 @@ use crate::handler::handler;
 pub enum Namespace {
     /// `agents`: sessions of every agent.
     Agents,
-    /// `claudecode`: as the first stage names them. `create` makes sessions of Claude Code; all
-    /// else works on every session.
+    /// `claudecode`: the older name of the same methods. `create` makes sessions of Claude Code;
+    /// all else works on every session.
     ClaudeCode,
     /// `codex`: the owner of what sessions of Codex show. It has no methods.
     Codex,
@@ -105,16 +105,16 @@ impl Namespace {
     }
 }
 
-/// What a model needs to have sessions work for it. Which requests wait and the answers to them are
-/// methods of `loopback`.
+/// The methods that a model needs to let sessions work for it. It reads and answers the requests of
+/// those sessions with methods of `loopback`.
 const SHORT_LIST: &[&str] = &["create", "chat_async", "poll", "get", "cancel", "delete"];
 
 /// Sessions and chats of every kind of agent. It serves the namespaces `agents`, `claudecode` and
 /// `cone`.
 pub struct ClaudeCode {
     namespace: Namespace,
-    /// Whether its methods are among the tools and resources that MCP lists. Those of the other
-    /// namespace are the same.
+    /// Whether MCP lists the methods of this namespace as tools and resources. The other namespace
+    /// has the same methods, so only one of the two is listed.
     listed: bool,
     store: Arc<dyn Store>,
     settings: Arc<Settings>,
@@ -395,7 +395,7 @@ impl Activation for ClaudeCode {
 }
 
 impl ClaudeCode {
-    /// Returns a node of this session's tree. One of another tree is as unknown as one that does
+    /// Returns a node of this session's tree. A node of another tree is answered as one that does
     /// not exist.
     pub(super) async fn node_of(
         &self,

@@ -54,8 +54,8 @@ impl ClaudeCode {
         Ok((polled, on_given))
     }
 
-    /// Whether a page tells handles and node ids when the caller does not say. A model gets none,
-    /// except by the names of the first stage, which always told them.
+    /// Whether a page contains handles and node ids when the caller does not say. A model gets
+    /// none, unless it calls the method by its older name, which always had them.
     fn tells_handles(&self, call: &Call) -> bool {
         match call.reader {
             Reader::Program => true,
@@ -220,8 +220,8 @@ impl ClaudeCode {
             return Ok((polled, None));
         };
         let page = page.ok_or_else(|| CallError::internal("poll: there is a chat and no page"))?;
-        // A page knows the status of the chat that the reader continues in, which is rarely another than
-        // that of the last event.
+        // The page has the status of the chat in which the reader continues. That is nearly always
+        // the chat of the last event.
         let (chat_status, total_events, mut read_position) = if page.next.chat == chat {
             (page.status, page.total_events, page.read_position)
         } else {

@@ -34,8 +34,8 @@ impl ClaudeCode {
         Ok(Rendered { messages, parent: session.parent, forked_from })
     }
 
-    /// The session that this one is a fork of. One that was deleted, or that the caller may not
-    /// see, is not told.
+    /// Returns the session that this one was forked from; `None` also when that session was deleted
+    /// or the caller may not see it.
     async fn forked_from(
         &self,
         caller: &Caller,

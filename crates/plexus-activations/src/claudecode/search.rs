@@ -8,8 +8,8 @@ use plexus_wire::{SearchFound, SearchParams};
 
 use super::{ClaudeCode, wrong_cursor};
 
-/// How many steps of indexing a search does first, so that it finds what happened a moment ago. One
-/// that is further behind than that says so in its answer.
+/// How many steps of indexing a search does first, so that it finds what happened a moment ago. If
+/// the index is further behind, the answer says so.
 const CATCH_UP_STEPS: usize = 3;
 
 impl ClaudeCode {

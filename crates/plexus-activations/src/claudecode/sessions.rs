@@ -106,8 +106,8 @@ impl ClaudeCode {
         params: SessionRef,
     ) -> Result<SessionDeleted, CallError> {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
-        // The server that has the child ends it and removes its files. Children of those below that are
-        // elsewhere end when their servers look.
+        // The server that has the child ends it and removes its files. Sessions below it may have
+        // children on further servers, which end them when they next look at the store.
         let passed = SessionRef::id(session.id);
         if self.ask_elsewhere::<wire::Delete>(call.caller, &session, &passed).await?.is_some() {
             return Ok(SessionDeleted { id: session.id });
@@ -265,7 +265,8 @@ fn view(
     })
 }
 
-/// Returns the session's newest chat, by which the store finds what it was refused.
+/// Returns the session's newest chat, in the form in which the store is asked how many of its calls
+/// were refused.
 fn newest_chat(session: &SessionRecord) -> Option<(SessionId, u32)> {
     session.newest_chat.map(|chat| (session.id, chat.number))
 }

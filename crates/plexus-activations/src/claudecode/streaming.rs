@@ -107,8 +107,8 @@ impl ClaudeCode {
         }
         let at = match &params.cursor {
             Some(cursor) => cursor.parse()?,
-            // Without a position, from now on: the past of every session is a download, not a
-            // stream.
+            // Without a cursor the stream begins now. All past events of all sessions would be too
+            // much for a stream.
             None => AllCursor { after: self.store.newest_commit().await?, skip: 0 },
         };
         let wake = self.store.watch(Topic::Commits);

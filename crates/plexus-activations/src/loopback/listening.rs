@@ -1,8 +1,8 @@
-//! What tells a listener that the list of waiting requests has changed: for a parent that can
-//! listen and need not poll.
+//! Tells a listener that its list of waiting requests has changed, so that a parent that can listen
+//! need not poll.
 //!
-//! The same topic wakes every listener, which then reads its own list; a listener that may not see
-//! a change hears nothing of it.
+//! One topic wakes all listeners, and each then reads its own list. A listener that may not see a
+//! change finds its list unchanged and passes nothing on.
 
 use std::sync::Arc;
 

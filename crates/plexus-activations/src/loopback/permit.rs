@@ -190,9 +190,9 @@ impl Loopback {
         }
     }
 
-    /// The answer leaves with this call's reply; that it left is noted first, so that it is never
-    /// noted without having been on its way. `None` while the store cannot be written: then the
-    /// child waits on.
+    /// Notes in the store that the answer is delivered, and returns it for the reply of this call.
+    /// The note comes first, so that no answer leaves without one. `None` while the store cannot be
+    /// written; the child then keeps waiting.
     async fn deliver(&self, record: &ApprovalRecord) -> Option<PermitAnswer> {
         let Some(response) = answer_of(record) else {
             return Some(PermitAnswer::deny("denied: nothing was decided"));

@@ -171,8 +171,8 @@ impl Loopback {
         Ok(self.store.sessions(filter, PageRequest::first(1)).await?.items.into_iter().next())
     }
 
-    /// Tests a call as a session would see it that the caller has yet to create: by the rules that
-    /// would hold for it, and no mode.
+    /// Tests a call for a session that does not exist yet, as if the caller had created it: by the
+    /// rules that would hold for it, without a mode.
     async fn test_for_nobody(
         &self,
         caller: &Caller,

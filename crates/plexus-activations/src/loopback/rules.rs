@@ -303,8 +303,9 @@ impl Loopback {
         }
     }
 
-    /// The same for a rule that was remembered, and says which requests it decided: also those that
-    /// the timer, which looks for latecomers, got to first.
+    /// Does what [`release`](Self::release) does after a rule was remembered, and returns every
+    /// request that this rule decided. Some of them may have been decided by the timer that judges
+    /// late requests again.
     pub(super) async fn release_by(
         &self,
         caller: &Caller,
@@ -332,12 +333,12 @@ impl Loopback {
         Ok(released)
     }
 
-    /// A rule or a mode has come: answers every pending request below the caller that is decided by
-    /// now, each on its own record.
+    /// Answers every pending request below the caller that the rules and modes now decide. Called
+    /// after a rule or a mode was committed.
     ///
-    /// Requests that come meanwhile see it: it is committed, and what was compiled before it
-    /// forgotten, before the first is looked at. One that was judged before and is stored after is
-    /// judged again ([`deadlines`](super::deadlines)).
+    /// A request that arrives meanwhile is judged by the new rules, because the compiled rules are
+    /// dropped before the first pending request is read. A request that was judged before that and
+    /// is stored after it is judged again ([`deadlines`](super::deadlines)).
     pub(super) async fn release(&self, caller: &Caller) -> Result<Vec<ApprovalId>, CallError> {
         self.approvals.rulebook.widened();
         Ok(self.approvals.release(caller.session(), None, |_| true).await?)

@@ -1,5 +1,5 @@
-//! What a chat is charged for: itself, whoever else works on its conversation, and however the
-//! process before it ended.
+//! A chat is charged for its own work only, even when another process works on the same
+//! conversation, and however the process before it ended.
 
 use serde_json::{Value, json};
 

@@ -174,7 +174,7 @@ async fn a_message_steers_the_running_chat() {
     let events = hub.events(&session, chat).await;
     assert!(texts(&events).iter().any(|text| text.contains("also be brief")), "{events:#?}");
     assert_eq!(hub.session(&session).await["chat"], 0, "it made no chat of its own");
-    // Every reader sees who said it, and what, before what came of it.
+    // Readers see the message and its author before they see what the agent made of it.
     let steered = json!({"type": "steered", "by": "operator", "text": "also be brief"});
     let at = events.iter().position(|event| *event == steered).expect("a steered event");
     let echo = |event: &Value| event["text"].as_str().is_some_and(|text| text.contains("brief"));

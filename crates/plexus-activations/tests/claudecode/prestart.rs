@@ -1,5 +1,6 @@
-//! An agent that is started before its first chat: used for that chat when it is what would be
-//! started now, one of the idle children in every other respect, and without any say of its own.
+//! An agent that is started before its first chat. The chat uses it if the same agent would be
+//! started now. Otherwise it is like any idle child, and whatever it asks before its chat is
+//! denied.
 
 use plexus_engine::Settings;
 use plexus_engine::settings::Prestart;

@@ -27,7 +27,7 @@ pub(crate) struct Puppet {
 
 impl Puppet {
     /// A puppet that has a chat to play in, and the hub whose agent it is.
-    pub(crate) async fn on_stage() -> (Self, SimulatedHub, String) {
+    pub(crate) async fn in_a_chat() -> (Self, SimulatedHub, String) {
         let (puppet, hub, session) = Self::made(Prestart::Off).await;
         hub.chat(&session, "play").await;
         puppet.say_init();

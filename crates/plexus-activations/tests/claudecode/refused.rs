@@ -1,5 +1,5 @@
-//! Requests that cannot be taken are refused, heard of again and guarded like any other; lines that
-//! cannot be stored hide nothing.
+//! Permission requests in lines that cannot be read are refused, and an answer that we did not give
+//! to one of them is a breach. A line that cannot be stored hides no tool that ran.
 
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ fn asking(id: &str, input: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_input_that_would_be_shown_as_another_is_denied_and_shown_as_its_text() {
-    let (puppet, hub, session) = Puppet::on_stage().await;
+    let (puppet, hub, session) = Puppet::in_a_chat().await;
     let token = plexus_engine::Identity::draw().unwrap();
     let hostile = r#"{"sql":{"$serde_json::private::RawValue":"\"select 1\""}}"#;
     let secret = format!(r#"{{"sql":"\u0070lx_{}"}}"#, &token.expose()[4..]);
@@ -70,7 +70,7 @@ async fn an_input_that_would_be_shown_as_another_is_denied_and_shown_as_its_text
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_nested_too_deep_is_denied_by_the_id_at_its_head() {
-    let (puppet, hub, session) = Puppet::on_stage().await;
+    let (puppet, hub, session) = Puppet::in_a_chat().await;
     puppet.say(&too_deep());
     is_denial(&puppet.hears(1, &[REQUEST]).await);
     let error = hub.wait_for_event(&session, "error").await;
@@ -86,7 +86,7 @@ async fn a_request_nested_too_deep_is_denied_by_the_id_at_its_head() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refusal_that_may_not_have_arrived_is_said_again_after_a_restart() {
-    let (puppet, hub, _) = Puppet::on_stage().await;
+    let (puppet, hub, _) = Puppet::in_a_chat().await;
     puppet.say(&too_deep());
     puppet.hears(1, &[REQUEST]).await;
     let (hub, picked_up) = hub.restart().await;
@@ -104,7 +104,7 @@ async fn a_refusal_that_may_not_have_arrived_is_said_again_after_a_restart() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_allow_for_a_refused_request_is_a_breach() {
-    let (puppet, hub, session) = Puppet::on_stage().await;
+    let (puppet, hub, session) = Puppet::in_a_chat().await;
     puppet.say(&too_deep());
     puppet.hears(1, &[REQUEST]).await;
     puppet.say(&echo(json!({"behavior": "allow", "updatedInput": {"command": "ls"}})));
@@ -113,7 +113,7 @@ async fn an_allow_for_a_refused_request_is_a_breach() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_that_cannot_be_stored_does_not_hide_a_tool_that_nobody_allowed() {
-    let (puppet, hub, session) = Puppet::on_stage().await;
+    let (puppet, hub, session) = Puppet::in_a_chat().await;
     // More blocks than one commit takes, and after them the result of a tool that ran without
     // being asked about.
     let mut content =

@@ -205,9 +205,9 @@ async fn a_decision_that_was_never_delivered_is_sent_again() {
     assert!(history["decisions"][0]["delivered_at"].is_number(), "{history:#}");
 }
 
-/// Stores what is left when shim and server are killed before the shim could say that there is a
-/// child, which has asked over MCP all the same: the chat, the row of its run, and these questions
-/// of it.
+/// Stores what remains when shim and server are killed after the child has asked over MCP, but
+/// before the shim could record that there is a child: the chat, the row of its run, and
+/// `questions` open questions.
 async fn silent_run(
     hub: &SimulatedHub,
     session: &str,

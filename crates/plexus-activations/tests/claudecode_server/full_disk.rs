@@ -44,8 +44,8 @@ pub(crate) async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited
     fill(&filler).unwrap();
     std::fs::write(setup.work().join("go"), "").unwrap();
     exists(&setup.work().join("gone")).await;
-    // More than a pipe holds comes after it, and there is room for the rest of a page: the last line
-    // stands there by half, for as long as it may take.
+    // The child goes on to write more than a pipe holds, and the disk has room only up to the end
+    // of a page. So half of the last line is on the disk, and stays so until there is room again.
     let segment = setup.run_dir(&session, 0).segment(SegmentNo(1));
     let at_the_end = || {
         std::future::ready(std::fs::metadata(&segment).ok().filter(|file| file.len() % PAGE == 0))

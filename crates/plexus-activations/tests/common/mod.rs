@@ -1,4 +1,4 @@
-//! A whole hub for tests: all engine over a SQLite store in a folder of its own, children held by
+//! A whole hub for tests: the engine over a SQLite store in a folder of its own, children held by
 //! the real shim and played by the simulator.
 //!
 //! A [`SimulatedHub`] can be restarted on the same folder while its children live on, as a server
@@ -58,8 +58,8 @@ impl SimulatedHub {
         let mut settings = Settings::new(folder.path().join("data"), shim);
         settings.install(FIRST_AGENT, agent);
         settings.grace = Duration::from_secs(1);
-        // Tests count processes and run directories. One that is about agents which are started
-        // before their first chat asks for it.
+        // Tests count processes and run directories, so no agent is started before its first chat.
+        // A test about that turns it on.
         settings.prestart = Prestart::Off;
         change(&mut settings);
         let (store, engine, hub) = build(&settings, &drivers);

@@ -159,8 +159,8 @@ async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
                     if whole_subtree {
                         rules.insert(id, (by, tool));
                     } else {
-                        // One for a single session is removed again: what it covers is told by the
-                        // others.
+                        // A rule for a single session is removed again. What it would allow is
+                        // checked by the rules for whole subtrees.
                         hub.call_as(
                             Caller::Session(tree[by].id),
                             "loopback.rule_remove",

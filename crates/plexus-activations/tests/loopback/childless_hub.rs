@@ -170,8 +170,8 @@ impl ChildlessHub {
         (answer, self.asked_for(session, &name).await)
     }
 
-    /// Waits until this call of a session is on record: pending, or decided already where nobody is
-    /// waited for long.
+    /// Waits until this call of a session is on record: pending, or already decided where its
+    /// deadline is short.
     async fn asked_for(&self, session: SessionId, tool_use_id: &str) -> Value {
         self.listed(session, tool_use_id, &[PENDING, DECIDED]).await
     }

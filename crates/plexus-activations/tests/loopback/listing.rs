@@ -206,8 +206,8 @@ async fn a_listener_hears_of_its_own_requests_and_a_stranger_of_none() {
             within(&format!("the question, told to {who}"), stream.next()).await.unwrap().unwrap();
         assert_eq!(told.body.get(), r#"{"waiting":1}"#, "{who}");
     }
-    // All were woken by the same commit. A session is not above itself: what it asks it cannot
-    // decide, and does not hear of here.
+    // All were woken by the same commit. But a session cannot decide its own question, so it does
+    // not hear of it here, and neither does a stranger.
     for (who, stream) in [("the child", &mut child_hears), ("a stranger", &mut stranger_hears)] {
         assert!(futures::FutureExt::now_or_never(stream.next()).is_none(), "{who} was told");
     }

@@ -9,14 +9,15 @@ use serde_json::{Value, json};
 
 use crate::childless_hub::{ChildlessHub, answer};
 
-/// Keys that serde_json takes for marks of its own, as they are and with escapes, and keys that
-/// only look like them.
+/// Keys that serde_json reserves for itself, written plainly and with escapes. An object that has
+/// one is not read as an object.
 const HOSTILE: [&str; 4] = [
     "$serde_json::private::RawValue",
     "$serde_json::private::Number",
     r"\u0024serde_json::private::RawValue",
     r"$serde_json::private::\u0052awValue",
 ];
+/// Keys that only look like them.
 const HARMLESS: [&str; 4] =
     ["$serde_json", "serde_json::private::RawValue", "$serde_json::private", r"\u0061"];
 

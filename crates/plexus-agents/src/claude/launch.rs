@@ -148,8 +148,8 @@ pub(super) fn plan(launch: &Launch<'_>) -> Result<Plan, LaunchError> {
     let (in_argv, stdin) = match (launch.channel, launch.prompt) {
         // A woken process asks about the parked call by itself.
         (Channel::Control, None) if wakes(launch).is_some() => (None, Stdin::Lines(Vec::new())),
-        // One that is started early waits for its prompt. This question has it prepare what it
-        // would otherwise prepare in its first turn.
+        // A process that is started early waits for its prompt. This question makes it prepare now
+        // what it would otherwise prepare in its first turn.
         (Channel::Control, None) => (None, Stdin::Lines(write::lines(&Say::WhatIsOpen))),
         (Channel::Control, Some(FirstPrompt { id, text, images })) => {
             (None, Stdin::Lines(write::lines(&Say::Prompt { id, text, images })))

@@ -1,5 +1,6 @@
-//! Resolves a host, checks what came out, and connects to that and nothing else: a name that
-//! changes between two looks changes nothing.
+//! Resolves a host, checks the addresses, and connects to one of those addresses. The name is not
+//! resolved a second time, so a name that changes between the check and the connection gains
+//! nothing.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;

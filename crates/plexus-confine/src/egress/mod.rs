@@ -6,7 +6,7 @@
 //! [`model`] is the door to the model's API; [`upstream`] is a proxy that this machine has to go
 //! through.
 //!
-//! There is no look into TLS: what goes through an allowed tunnel is between the program and the
+//! TLS is not decrypted: what goes through an allowed tunnel is between the program and the
 //! host.
 
 mod connection;

@@ -162,8 +162,8 @@ impl ModelApi {
         self.pass_on(upstream, request).await
     }
 
-    /// Whether the request shows the stand-in. In the landlock tier the door is open to every
-    /// program of this machine.
+    /// Returns whether the request carries the stand-in for the key. This must be checked, because
+    /// in the landlock tier every program of this machine can connect here.
     fn is_shown(&self, request: &Request<Incoming>) -> bool {
         let headers = request.headers();
         let shown = headers.get(API_KEY).or_else(|| headers.get(AUTHORIZATION));

@@ -39,8 +39,8 @@ impl Passage<'_> {
     }
 }
 
-/// Serves one request of the program. A tunnel is handed to the owner of the connection, which it
-/// then is.
+/// Serves one request of the program. For a tunnel (`CONNECT`), the connection to the host is sent
+/// to `tunnels`, and the task of the program's connection passes the bytes.
 pub(crate) async fn serve(
     gate: Passage<'_>,
     tunnels: mpsc::Sender<Tunnel>,
@@ -119,7 +119,7 @@ where
     };
     *request.uri_mut() = path;
     let headers = request.headers_mut();
-    // They are between two neighbours, and we speak for ourselves.
+    // Hop-by-hop headers concern one connection, so they are not passed on.
     for name in [CONNECTION, PROXY_AUTHORIZATION, TE, TRAILER, UPGRADE] {
         headers.remove(name);
     }

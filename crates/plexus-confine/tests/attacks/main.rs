@@ -102,7 +102,7 @@ fn suite() -> Result<ExitCode> {
             if let Some(why) = &why {
                 ignored.push(format!("{name}: {why}"));
             }
-            // Root is no matter of the machine.
+            // Whether the tests run as root depends on who starts them, not on the machine.
             let may_ignore = !is_required || (user == User::Root && !is_root);
             let (base, seen) = (Arc::clone(&base), Arc::clone(&seen));
             let case = move || match why {

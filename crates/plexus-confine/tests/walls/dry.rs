@@ -91,7 +91,8 @@ fn alone(inside: &Inside) -> Result<()> {
     Ok(())
 }
 
-/// The program puts directories where links were: what the links lead to is no earlier text.
+/// A program that replaces links by its own files does not learn what the links led to: the target
+/// is not shown as the earlier text.
 fn hidden(inside: &Inside) -> Result<()> {
     let (project, secret) = (inside.project(), inside.dir.path().join("secret"));
     std::fs::create_dir(&secret)?;

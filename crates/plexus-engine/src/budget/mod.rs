@@ -20,9 +20,9 @@ use crate::session::SessionConfig;
 
 pub(crate) use treasurer::{Stopper, keep};
 
-/// What a chat sets aside as long as none below the budget has ended: more than most cost. A budget
-/// of twenty dollars then lets twenty begin at once, and one of less than a dollar waits for its
-/// first result.
+/// What a chat reserves while no chat below the budget has ended, so that nothing is known about
+/// their cost. It is more than most chats cost. With it a budget of twenty dollars lets twenty
+/// chats begin at once, and a budget of less than a dollar lets one begin and waits for its result.
 const UNKNOWN: Spend =
     Spend { cost_micros: 1_000_000, turns: 10, input_tokens: 0, output_tokens: 0, wall_ms: 0 };
 

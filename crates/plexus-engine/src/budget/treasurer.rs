@@ -183,7 +183,7 @@ impl Treasurer {
     }
 
     /// Writes into the audit how far a budget is used, and tells the webhooks that want to hear it.
-    /// Noticed again after a restart, it has the same id.
+    /// If a restarted server notices the same again, the message has the same id.
     async fn record(
         &self,
         event: HookEvent,
@@ -222,8 +222,8 @@ impl Treasurer {
         let events = vec![ChatEvent::notice(words).to_new_event()?];
         let change = Change::AppendEvents(AppendEvents { session: session.id, chat, events });
         match self.store.commit(vec![change], Priority::Normal).await {
-            // It ended in this moment, so there is nobody to tell.
-            // Where another server runs it, that one tells it.
+            // The chat has just ended, so there is nobody to tell; or another server runs it, and
+            // that server tells it.
             Ok(_)
             | Err(
                 StoreError::Conflict { .. }
@@ -236,8 +236,8 @@ impl Treasurer {
 }
 
 impl Holder {
-    /// What is nearest to its end, with the time that the chats of these sessions have been
-    /// running.
+    /// Returns which limit of the budget is used up furthest. Time counts for the chats of
+    /// `running`, up to now.
     async fn worst(&self, store: &dyn Store, running: &[SessionId]) -> Result<Worst, StoreError> {
         let mut spent = store.spend(self.id).await?.subtree;
         if self.budget.wall_secs.is_some() {

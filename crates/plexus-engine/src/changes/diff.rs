@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 /// How many bytes the difference of one file may have.
 pub(super) const MAX_DIFF: usize = 128 * 1024;
 
-/// Cuts the output of `git diff` into files, by path. A path that git writes in quotes is left out:
-/// its owner then says that the difference is not shown.
+/// Cuts the output of `git diff` into files, by path. A file whose path git writes in quotes is
+/// left out, and the caller then says that its difference is not shown.
 pub(super) fn by_path(text: &str) -> BTreeMap<String, String> {
     let mut files: BTreeMap<String, String> = BTreeMap::new();
     let mut at: Option<String> = None;

@@ -96,8 +96,8 @@ impl Beginnings {
         let Some(of) = blocking(move || Repository::of(&found)).await? else { return Ok(()) };
         let below = dir.strip_prefix(&of.top).map(Path::to_owned).unwrap_or_default();
         let shadow = Shadow::make(self.scratch(), &of, None)?;
-        // The user's index knows which files are unchanged, so that they are not read. One that
-        // needs more than itself is no use here.
+        // The user's index knows which files are unchanged, so that they are not read. A split
+        // index needs files that were not copied, so it is dropped.
         if fs::copy(&of.index, shadow.index()).is_ok()
             && shadow.git(&["update-index", "-q", "--no-split-index"]).await.is_err()
         {

@@ -137,8 +137,9 @@ pub struct AgentHome {
     pub empty: Vec<String>,
     /// Files of it that are written before each start, whatever they held.
     pub files: Vec<HomeFile>,
-    /// The arguments of a process that runs there alone, before any other of this server. Its input
-    /// ends at once, and so must it. None: no such process is needed.
+    /// The arguments of a process that runs alone in the directory, before any other process of
+    /// this server does. Its stdin is closed at once, and it must exit by itself. Empty when no
+    /// such process is needed.
     pub first_run: Vec<OsString>,
 }
 

@@ -7,18 +7,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-/// What a driver must know of earlier lines. It is stored in the transaction that stores their
-/// events, so that reading goes on from any point and means the same.
+/// What a driver must know of earlier lines. It is stored in the same transaction as the events of
+/// those lines, so that reading can resume at any point with the same result.
 ///
-/// It has what the agent said, and nothing of what the engine wants of the run.
+/// It holds what the agent said, and nothing of what the engine wants from the run.
 pub trait Memory:
     Clone + PartialEq + Debug + Default + Serialize + DeserializeOwned + Send + Sync + 'static
 {
     /// A turn begins: with this prompt, or without one because the agent goes on by itself.
     fn begin_turn(&mut self, prompt: Option<Uuid>);
 
-    /// A message was put into the running turn, which is not over before the agent has done with
-    /// it.
+    /// A message was put into the running turn. The turn lasts until the agent has dealt with it.
     fn steered(&mut self, message: Uuid);
 
     /// The turn is over, and the next may begin.

@@ -80,8 +80,9 @@ pub trait Driver: Send + Sync + 'static {
         files.instructions.iter().chain(files.settings).copied().collect()
     }
 
-    /// Whether an allow of this tool may carry another input than the one that was asked about. A
-    /// question to the user is answered so, whatever the agent's power to edit.
+    /// Whether an allow of this tool may carry another input than the one that was asked about.
+    /// Answers to a question of the agent are sent that way, so this is true for such a tool even
+    /// when the agent has not the power `edit_input`.
     fn takes_edit(&self, _tool_name: &str) -> bool {
         self.powers().edit_input
     }
@@ -116,8 +117,8 @@ pub trait Driver: Send + Sync + 'static {
     /// When what is asked for cannot be started, with the reason.
     fn launch(&self, launch: &Launch<'_>) -> Result<Plan, LaunchError>;
 
-    /// Says what a call of one of the agent's tools would act on. What the target does not tell is
-    /// a doubt, so that no rule allows it by the target alone.
+    /// Says what a call of one of the agent's tools would act on. If the target does not tell
+    /// everything, the call carries a doubt, and no rule allows it by its target alone.
     fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall;
 
     /// What a wall around this agent must know of it; `None` when it cannot be confined.
@@ -131,7 +132,8 @@ pub trait Driver: Send + Sync + 'static {
         None
     }
 
-    /// Writes the input that carries the answers to a question. They fit it.
+    /// Writes the input that carries the answers to a question. The answers have been checked
+    /// against the question.
     ///
     /// # Errors
     /// Says in plain words why the agent cannot be told them.
@@ -155,8 +157,8 @@ pub trait Driver: Send + Sync + 'static {
     /// chat is open for it.
     fn read(&self, memory: &mut Self::Memory, line: &LineContent) -> Vec<Step>;
 
-    /// Writes what we want to say as lines for the agent's stdin. No line at all: it cannot be said
-    /// to this agent.
+    /// Writes what we want to say as lines for the agent's stdin. Returns no line when this kind of
+    /// agent cannot be told that.
     fn write(&self, memory: &Self::Memory, say: &Say<'_>) -> Vec<OutLine>;
 
     /// Says where the transcript of a conversation lies, given the environment of the child; `None`

@@ -85,8 +85,8 @@ impl Heartbeat {
         Ok(())
     }
 
-    /// Ends the lease of a server that leaves nothing behind. With children it stands: they wait
-    /// for its return.
+    /// Ends the lease of this server, if nothing of it is open. A server with running children keeps
+    /// its lease, because they wait for its return.
     pub(crate) async fn retire(&self) {
         let Some(lease) = self.tools.store.lease() else { return };
         match self.tools.store.commit(vec![Change::RetireServer(lease)], Priority::Urgent).await {
@@ -314,8 +314,8 @@ impl Heartbeat {
         Ok(ended.unwrap_or_default())
     }
 
-    /// A session may be deleted, and a run ended, through another server: its child here must go,
-    /// also one that says nothing.
+    /// Ends children whose run was ended, or whose session was deleted, through another server. A
+    /// child that writes nothing would not notice that by itself.
     async fn end_what_is_not_ours(&self) {
         let ours = self.tools.store.lease().map(|Lease { server, .. }| server);
         for handle in self.supervisor.handles() {

@@ -79,7 +79,7 @@ pub(crate) fn inode(directory: &Path) -> Option<u64> {
 /// that waits, however short.
 const SHORT_OF_MEMORY: u64 = 20;
 
-/// Whether the machine is short of memory. One that does not report its memory is not.
+/// Whether the machine is short of memory; `false` when it does not report its memory.
 pub(crate) fn memory_is_short() -> bool {
     plexus_fault::fails!("memory.short")
         || std::fs::read_to_string("/proc/meminfo").is_ok_and(|text| is_short(&text))
@@ -103,8 +103,8 @@ fn kib(meminfo: &str, name: &str) -> Option<u64> {
     line.trim_start_matches(':').split_whitespace().next()?.parse().ok()
 }
 
-/// A variable of the environment of a session's children, of those that they have of the server, of
-/// the session or of their wall.
+/// Returns a variable as the children of a session see it: from their wall, from the session, or
+/// from the server.
 pub(crate) fn child_env(
     settings: &Settings,
     (session, config): (SessionId, &SessionConfig),

@@ -9,7 +9,7 @@ use plexus_store::limits::MAX_TRANSCRIPT_BYTES;
 
 use super::transcript::MAX_BYTES;
 
-/// Compresses a transcript; `None` when it is too long for the store all the same.
+/// Compresses a transcript; `None` when even the compressed form is too long for the store.
 pub(crate) fn pack(text: &str) -> io::Result<Option<Vec<u8>>> {
     pack_within(text, MAX_TRANSCRIPT_BYTES)
 }
@@ -20,7 +20,7 @@ fn pack_within(text: &str, bound: usize) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(packed.finish()?).filter(|packed| packed.len() <= bound))
 }
 
-/// Reads a transcript again. One that is longer than any that is parked is an error.
+/// Decompresses a transcript; an error when it is longer than a parked one may be.
 pub(crate) fn unpack(packed: &[u8]) -> io::Result<String> {
     unpack_within(packed, MAX_BYTES)
 }

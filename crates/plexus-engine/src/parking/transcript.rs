@@ -59,7 +59,7 @@ fn is_plain(path: &Path) -> bool {
     path.ancestors().take(3).all(|it| it.symlink_metadata().is_ok_and(|it| !it.is_symlink()))
 }
 
-/// Reads it as text. One that is too long, or no text, is an error.
+/// Reads a transcript; an error when it is too long or not text.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let mut options = File::options();

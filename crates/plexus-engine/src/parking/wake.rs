@@ -206,9 +206,9 @@ impl Starter {
         Ok(done.map_err(|error| Unwakeable::Io { path, source: std::io::Error::other(error) })??)
     }
 
-    /// Before a process resumes or copies a conversation in which another one was woken: a call
-    /// that has no result there would be asked about again, or run. It is taken out of the
-    /// transcript, so that the agent reads that its outcome is unknown.
+    /// Called before a process resumes or copies a conversation in which an agent was woken. If the
+    /// woken call has no result in the transcript, the new process would ask about it again, or run
+    /// it. So the call is taken out, and the agent reads that its outcome is unknown.
     pub(crate) async fn settle_woken(
         &self,
         session: &SessionRecord,

@@ -115,8 +115,8 @@ pub(crate) fn void(record: &ApprovalRecord) -> Change {
 }
 
 impl Supervisor {
-    /// What was being woken and has no process is parked again: what this server left when it
-    /// died, or what another one left that was taken over.
+    /// Parks agents again that were being woken and have no process: those of this server after it
+    /// died, or those of a server that was taken over.
     pub(crate) async fn put_back_waking(&self, whose: Whose) -> Result<(), StoreError> {
         let Some(lease) = self.store().lease().map(Some).or((whose == Whose::Ours).then_some(None))
         else {
@@ -159,8 +159,9 @@ impl Supervisor {
         }
     }
 
-    /// Before a start picks up any run: removes copies of transcripts that nobody needs. A run that
-    /// is being parked writes its copy anew, and would lose it to this later.
+    /// Removes copies of transcripts that nobody needs. It is called before a start picks up any
+    /// run: a run that is being parked writes its copy before the approval says so, and would lose
+    /// it to a later call.
     pub(crate) async fn drop_needless_copies(&self) -> Result<(), StoreError> {
         let filter = ApprovalFilter { stage: Stage::Parked, ..ApprovalFilter::default() };
         let mut needed = HashSet::new();

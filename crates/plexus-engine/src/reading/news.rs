@@ -10,7 +10,8 @@ use plexus_store::{ChangedSessions, ReadLimit, SessionFilter, SessionRecord, Sto
 /// How much of the feed is read at a time to see who asked or ended.
 const TAKE: ReadLimit = ReadLimit { events: 256, bytes: 256 * 1024 };
 
-/// How often: a caller that is further behind is told of all that ask or have ended, new or not.
+/// How many times that much is read. A caller whose position is further back is told of every
+/// session that asks or has ended, whether that is new or not.
 const MAX_TAKES: usize = 16;
 
 /// What the feed says of a session.
@@ -53,8 +54,8 @@ impl SessionNews {
         caller: &Caller,
         after: u64,
     ) -> Result<ChangedSessions, CallError> {
-        // The feed is read first: an event that is not in it yet comes after the position that is
-        // handed back.
+        // The feed is read before the sessions. An event that is committed between the two reads
+        // is then after the position that is returned, so the next call finds it.
         let (turns, looked) = self.turns_after(after).await?;
         let mut found = self.changed_after(caller, after).await?;
         found.after = found.after.min(looked).max(after);

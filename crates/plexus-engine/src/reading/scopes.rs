@@ -119,8 +119,8 @@ impl Looking {
     /// there is one.
     async fn look(&self, looked: Option<u64>) -> Result<(u64, Option<u64>), StoreError> {
         let Some(mut after) = looked else {
-            // A subscriber from before this may have read before it too, so the first look tells
-            // everybody.
+            // A wait that subscribed before this first look may have read the store before it, too.
+            // So the first look wakes every wait.
             let commit = self.store.newest_commit().await?;
             return Ok((commit, Some(commit)));
         };

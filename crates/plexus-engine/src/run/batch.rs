@@ -78,8 +78,8 @@ impl Run {
                     | StoreError::Closed
                     | StoreError::Poisoned { .. },
                 ) => {
-                    // Back to the loop, which looks at commands and at a child that is to be ended
-                    // meanwhile.
+                    // Returns to the loop before the next try, so that commands are handled and a
+                    // child can be ended while the store cannot be written.
                     tokio::time::sleep(STORE_RETRY).await;
                     return Ok(());
                 }

@@ -15,8 +15,8 @@ use crate::driver::{OutLine, Say};
 use crate::event::ToNewEvent;
 use crate::session::{SessionConfig, SessionState};
 
-/// What a run knows of its session between two commits. Nothing in it decides anything: whatever
-/// was changed meanwhile is a conflict of the commit.
+/// What a run knows of its session between two commits. It may be out of date, which does no harm:
+/// every change names the state that it expects, so the commit is then refused as a conflict.
 pub(super) struct Known {
     pub(super) session: SessionRecord,
     pub(super) config: SessionConfig,

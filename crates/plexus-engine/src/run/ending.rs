@@ -194,8 +194,8 @@ impl Run {
             }
         }
         plexus_fault::point!("end.committed");
-        // Everything of it is in the store: nothing here is needed any more, and the MCP
-        // configuration holds a token.
+        // The store has everything of this run, so its directory is removed. It must not stay: the
+        // MCP configuration in it holds a token.
         if rest == Rest::Read
             && let Err(error) = crate::files::remove_all(self.dir.path())
         {

@@ -34,8 +34,8 @@ impl Run {
             }
             Step::StillOpen(open) => self.reconcile(draft, open).await?,
             Step::InterruptedTooEarly => {
-                // Only of a chat that is to end: an interrupt's late answer says nothing about the
-                // chat that came after it.
+                // The interrupt is repeated only in a chat that is to end. Its answer may also come
+                // late, and then says nothing about the chat that came after it.
                 if draft.state.chat.as_ref().is_some_and(|chat| chat.stop.is_some()) {
                     draft.after.push(After::InterruptAgain);
                 }

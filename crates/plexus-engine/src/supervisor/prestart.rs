@@ -1,9 +1,9 @@
 //! Agents that are started before their first chat, so that its first event comes as soon as that
 //! of a later one.
 //!
-//! Such a child is an idle child like those that a chat left: it takes a place, counts among the
-//! idle ones and leaves like them. It is worth less than one that has worked, so none of those
-//! leaves for it.
+//! Such a child is idle like a child that has served a chat: it takes a place, counts as idle and
+//! leaves when the place is needed. It is worth less than a child that has worked, so no such child
+//! is ended to make room for it.
 
 use std::sync::{Arc, PoisonError};
 
@@ -87,14 +87,14 @@ impl Supervisor {
         plexus_fault::point!("prestart.adopted");
         self.trim_warm();
         if let Err(StoreError::NotFound { .. }) = self.store.session(id).await {
-            // Nobody waits here: a run that takes longer ends all the same.
+            // The result is not needed: a run that takes longer to end still ends by itself.
             let _later = self.end(&[id], "the session was deleted while its agent started").await;
         }
         Ok(())
     }
 
-    /// What the first process of a session would be started with now; `None` where none could be
-    /// started, which whoever starts one then is told.
+    /// Returns the digest of what the first process of a session would be started with now; `None`
+    /// when none could be started. The reason is reported by the attempt to start one.
     pub(super) async fn start_digest(&self, id: SessionId) -> Option<String> {
         let digest = async {
             let session = self.store.session(id).await?;
@@ -105,7 +105,7 @@ impl Supervisor {
     }
 }
 
-/// Whether the machine has enough memory available. One that does not say has.
+/// Whether the machine has enough memory available; `true` when it does not report its memory.
 #[must_use]
 pub fn memory_allows() -> bool {
     available_memory().is_none_or(|bytes| bytes >= PRESTART_MEMORY_BYTES)

@@ -81,8 +81,9 @@ impl Supervisor {
         let has_begun = stored.journal.segment > 0 && is_of_earlier_boot(&self.settings, stored)
             || stored.translation.as_ref().is_some_and(RunState::is_woken);
         if pid_file.is_none() && dir.read_exit()?.is_none() && has_begun {
-            // It went with its machine, or was to ask again about a call: what becomes of it is in
-            // the store. Removing the directory makes a late shim leave.
+            // The child ended with the machine, or was started to ask again about a parked call.
+            // The store says what happens to its chat. Removing the directory makes a late shim
+            // leave.
             orphans::end_members(&dir);
             self.starter.remove_dir(stored.key, &dir);
         } else if pid_file.is_none() && dir.read_exit()?.is_none() {
@@ -92,8 +93,8 @@ impl Supervisor {
         }
         let hold = Hold::found(pid_file.as_ref()).map_err(StartError::Watch)?;
         let run = self.starter.found(self.keeper(), stored, hold)?;
-        // A run that lives goes on, also when there are more than places: the bound is for those
-        // that are yet to start.
+        // A run whose child is alive continues even when no place is free: the bound on running
+        // children applies to new starts only.
         self.adopt(run, Arc::clone(&self.places).try_acquire_owned().ok());
         Ok(())
     }

@@ -44,8 +44,8 @@ impl Supervisor {
         self.store.lease().map(|lease| lease.server)
     }
 
-    /// Whether this server may wake the agent of a chat: of its own, or of one that belongs to
-    /// nobody since its server was taken over.
+    /// Whether this server may wake the agent of a chat: the chat is this server's, or belongs to
+    /// no server because the one that had it was taken over.
     fn may_wake(&self, chat: &Chat) -> bool {
         let ours = self.ours();
         chat.server == ours || (ours.is_some() && chat.server.is_none())
@@ -131,8 +131,8 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Asks every run to park itself if that is safe, without waiting for it. One that is busy is
-    /// asked again.
+    /// Asks every run to park itself if that is safe, without waiting for it. A run that is too busy
+    /// to take the request is asked at the next call.
     pub(super) fn park_what_waits(&self) {
         for handle in self.handles() {
             let (done, _nobody) = oneshot::channel();
@@ -219,7 +219,7 @@ impl Supervisor {
             Err(_) => true,
         };
         if !wanted {
-            // Nobody waits here: a run that takes longer ends all the same.
+            // The result is not needed: a run that takes longer to end still ends by itself.
             let _later = self.end(&[id], "the chat was cancelled while its process started").await;
         }
     }

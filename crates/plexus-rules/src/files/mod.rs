@@ -229,8 +229,8 @@ impl PathPattern {
         }
     }
 
-    /// Returns how the pattern of a deny or an ask fits: the path as written or the resolved path
-    /// may match, in any case.
+    /// Returns how the pattern of a deny or an ask fits. It may match the path as written or the
+    /// resolved path, in upper or lower case.
     pub(super) fn guards(&self, target: &Target<'_>) -> Fit {
         let mut best = if target.real().is_some() { Fit::No } else { Fit::Maybe };
         let anchors = target.anchors(self.anchor);

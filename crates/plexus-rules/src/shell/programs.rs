@@ -135,8 +135,8 @@ pub(crate) enum Reach {
     Beyond,
 }
 
-/// Says what may be run, for rules that deny. For a wrapper that is seen through, the caller checks
-/// the inner command instead.
+/// Returns what a command may run, as rules that deny must assume. A wrapper such as `nice` counts
+/// as running only itself here, because the caller checks the command inside it separately.
 pub(crate) fn reach(words: &[Word]) -> Reach {
     let Some(name) = words.first().and_then(Word::literal).map(base_name) else {
         return Reach::Beyond;

@@ -122,8 +122,8 @@ pub enum Parking {
     Waking,
 }
 
-/// Moves an approval one step towards having no process, or back. Whoever finds it in another place
-/// than the step begins at gets a conflict that names it.
+/// Moves an approval one step towards having no process, or back. Each step begins in one state; an
+/// approval in another state is a conflict that names the state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParkApproval {
     /// The approval.
@@ -162,8 +162,8 @@ pub enum ParkStep {
     Wake,
     /// Being woken → parked, with what wakes it the next time; an object.
     Again(JsonText),
-    /// Being woken → with a process: this run has asked again, under this key. If it is allowed,
-    /// the allow counts as sent from here on; sent before, it is a conflict.
+    /// Being woken → with a process: this run has asked again, under this key. If the approval is
+    /// allowed, the allow counts as sent from here on; if it was sent before, this is a conflict.
     Asked {
         /// The run.
         run: u32,

@@ -197,8 +197,8 @@ impl Ending {
     }
 }
 
-/// Ends a chat, with its last event, and what it had set aside. A chat that has ended refuses with
-/// a conflict that names how.
+/// Ends a chat, with its last event, and releases what it had reserved. A chat that has ended
+/// already is a conflict that names how.
 ///
 /// The session's head becomes the node of `event` (whose id, and so node, the caller chose), unless
 /// the chat is ephemeral.

@@ -29,8 +29,8 @@ pub const MAX_BATCH_EVENTS: usize = 4_096;
 /// How many approvals of one session may be pending: a child that asks for more is looping.
 pub const MAX_PENDING_PER_SESSION: usize = plexus_wire::bounds::MAX_RESPOND_MANY;
 
-/// How many of a session's newest approvals are counted for the end of its newest chat: every
-/// listed session reads so many at most.
+/// How many of a session's newest approvals are searched for those that its newest chat was
+/// refused. The bound keeps lists of sessions fast, because each listed session is searched.
 pub const REFUSED_AMONG: usize = 1_000;
 
 /// How many sessions a store holds.

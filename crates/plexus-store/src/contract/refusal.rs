@@ -44,7 +44,7 @@ pub(crate) fn one_more_session(total: u64) -> Judged {
     )))
 }
 
-/// Refuses a session below a parent that has so many ancestors.
+/// Refuses a new session when its parent has too many ancestors.
 pub(crate) fn one_level_more(ancestors: usize) -> Judged {
     // The parent itself, and the new one.
     if ancestors + 2 <= MAX_SESSION_DEPTH {

@@ -173,7 +173,8 @@ pub struct UpdateSession {
     pub id: SessionId,
     /// The revision it must have; `None` does not care.
     pub expects_revision: Option<u64>,
-    /// A new name. One that is taken under the same parent is a conflict that names the holder.
+    /// A new name. If another session under the same parent has it, that is a conflict that names
+    /// the holder.
     pub name: Option<String>,
     /// A new head, a node of the session's tree.
     pub head: Option<NodeId>,

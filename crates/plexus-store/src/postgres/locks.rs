@@ -120,8 +120,8 @@ impl Locks {
         }
     }
 
-    /// Prepares the statement that takes them. Whoever sends it together with others does this
-    /// first: what is read under the locks must not overtake them.
+    /// Prepares the statement that takes the locks. A caller that sends it together with others must
+    /// prepare it first: otherwise the reads could reach the database before the locks do.
     pub(super) async fn prepare(&self, conn: &Conn) -> Result<(), StoreError> {
         conn.statement(if self.are_simple() { SIMPLE } else { FULL }).await.map(drop)
     }

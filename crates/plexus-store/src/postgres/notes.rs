@@ -52,7 +52,7 @@ pub(super) struct Note {
     pub(super) topics: Option<Vec<Topic>>,
 }
 
-/// Reads a notification. One that cannot be read concerns all topics.
+/// Reads a notification; `None` when it cannot be read, and then it may concern every topic.
 pub(super) fn read(text: &str) -> Option<Note> {
     let mut words = text.split(' ').filter(|word| !word.is_empty());
     let (after, commit) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);

@@ -27,8 +27,8 @@ pub(crate) struct EventBatch {
 pub(crate) struct Standing {
     /// The lease that the list is written under, if the handle has one.
     pub(crate) lease: Option<Lease>,
-    /// Whether it stood by the store's clock when the transaction began. Nobody else can end it
-    /// before the transaction does.
+    /// Whether the lease was valid by the store's clock when the transaction began. Nobody else can
+    /// end it before the transaction does.
     pub(crate) valid: bool,
 }
 

@@ -48,8 +48,8 @@ fn pair(row: &Row<'_>) -> Result<(i64, u64), StoreError> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
-/// What our own promises add to what the database keeps by itself: what is wrong, and how to find
-/// it.
+/// Checks of what we promise beyond the constraints that the database enforces: what is wrong, and
+/// the query that finds it.
 const CHECKS: &[(&str, &str)] = &[
     (
         "a chat's seq has a gap",

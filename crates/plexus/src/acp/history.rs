@@ -1,5 +1,5 @@
-//! The conversation that a forked session goes on from. It is in the tree and not among the
-//! session's own events, so it is told from what the model would read.
+//! The conversation before a fork, for an editor that opens a forked session. It is in the tree and
+//! not among the session's own events, so it is shown from what the model would read.
 
 use plexus_client::wire::{Block, ChatEvent, Message, Role};
 

@@ -28,8 +28,8 @@ pub(super) enum Start {
 /// What is heard of a session, in order.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// A chat begins with this prompt; one that nobody asked for, or whose prompt was removed, has
-    /// no text.
+    /// A chat begins with this prompt. The text is missing when nobody asked for the chat or its
+    /// prompt was removed.
     Prompt { chat: u32, text: Option<String>, when: When },
     /// An event.
     Event { chat: u32, event: Box<ChatEvent>, when: When },

@@ -67,8 +67,8 @@ impl Servers {
         self
     }
 
-    /// Leaves all of them out, for a session that keeps the servers it was created with; those that
-    /// it has already are not mentioned.
+    /// Leaves all of them out, for a session that keeps the servers it was created with. The editor
+    /// is not told of a server that the session has already.
     pub(super) fn beyond(mut self, known: &[String]) -> Self {
         self.given.retain(|name, _| !known.contains(name));
         self.without_given("the session keeps the servers that it was created with")

@@ -65,7 +65,8 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The end of the answer. One that never said why it stopped was cut off.
+    /// Returns the end of the answer; an error when the service gave no reason for it, because such
+    /// an answer was cut off.
     fn end(&self) -> Result<Option<Piece>, String> {
         let cut_off = || "the model's service ended its answer without a reason".to_owned();
         self.stop.map(|reason| Some(Piece::End(reason))).ok_or_else(cut_off)

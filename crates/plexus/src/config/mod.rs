@@ -57,7 +57,7 @@ pub struct Config {
     /// from `PATH` and else the simulator.
     pub claude_bin: PathBuf,
     /// The CLI of Codex: a path, `sim` for the built-in simulator, or empty for `codex` from
-    /// `PATH`, without which it is not installed.
+    /// `PATH`. Where there is none, Codex counts as not installed.
     pub codex_bin: PathBuf,
     /// How permission requests travel when a session does not say.
     pub channel: ChannelChoice,
@@ -69,8 +69,8 @@ pub struct Config {
     pub park_after_secs: u64,
     /// Whether children write partial messages, for live text.
     pub live_deltas: bool,
-    /// Under which names MCP lists the methods of sessions: `agents`, or `claudecode` as the first
-    /// stage did. Both can be called.
+    /// Under which names MCP lists the methods of sessions: `agents`, or `claudecode`, their older
+    /// name. Both can be called.
     pub tool_names: ToolNames,
     /// `full`: every commit survives power loss; `normal`: it survives the death of the server.
     pub sync: Sync,

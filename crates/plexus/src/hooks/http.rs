@@ -133,7 +133,7 @@ async fn unbounded(
         let mut body = Vec::new();
         if body_bytes > 0 {
             let mut rest = Body::new(answer.into_body()).into_data_stream();
-            // A body that breaks off is judged by what came of it.
+            // A body that breaks off is judged by the part that arrived.
             while let Some(Ok(bytes)) = rest.next().await {
                 let room = body_bytes.saturating_sub(body.len());
                 body.extend_from_slice(&bytes[..bytes.len().min(room)]);

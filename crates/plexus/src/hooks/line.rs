@@ -147,8 +147,8 @@ impl Line {
         }
     }
 
-    /// Says whether a message is to be sent now. One about a request that waits no longer is
-    /// dropped; one that comes in quiet hours waits for their end.
+    /// Says whether a message is to be sent now. A message about a request that was decided
+    /// meanwhile is dropped, and a message in quiet hours waits for their end.
     async fn is_for_now(&self, entry: &OutboxEntry) -> Result<bool, StoreError> {
         if let To::Webhook(_) = self.receiver.to {
             return Ok(true);

@@ -197,8 +197,8 @@ impl Item {
                 told.approval = Some(approval.id);
                 told.level = level(&approval);
                 told.ends_at = approval.expires_at.map(|at| UnixMillis(at.0.saturating_mul(1_000)));
-                // Only somebody who has seen what was to be seen may decide with one press. A
-                // question needs words, not a press.
+                // A message that was cut has no buttons, because its reader has not seen everything.
+                // A question has none either: it is answered in words.
                 let decidable = is_whole && approval.question.is_none();
                 told.press = respond.clone().filter(|_| decidable).and_then(|it| {
                     Some(Press { token: SecretToken::new(it.token?), url: it.url? })

@@ -10,9 +10,9 @@ const RESERVE: u64 = 1_024;
 /// The fewest connections that are served, whatever the system says.
 const LEAST_CONNECTIONS: usize = 64;
 
-/// Raises the limit of open files to what this process may have, and lowers the bound of
-/// connections to what then fits: one more is answered or takes the place of a silent one, whereas
-/// one for which no descriptor is left could not even be refused.
+/// Raises the limit of open files as far as this process may, and lowers the bound of connections
+/// to what then fits. Beyond that bound a connection gets an answer or replaces a silent one;
+/// without a free descriptor it could not even be refused.
 pub(super) fn make_room(limits: &mut Limits) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current != maximum
@@ -33,8 +33,8 @@ pub(super) fn make_room(limits: &mut Limits) {
     }
 }
 
-/// How many connections fit into so many open files. Children need some too, so a small limit is
-/// shared.
+/// Returns how many connections are taken when this many files may be open. Children need some too,
+/// so half of a small limit is left for them.
 fn fitting(files: u64) -> usize {
     let left = files.saturating_sub(RESERVE).max(files / 2);
     usize::try_from(left).unwrap_or(usize::MAX).max(LEAST_CONNECTIONS)

@@ -163,8 +163,8 @@ struct Waiting {
     older_than: [(u64, u64); AGES_SECS.len()],
 }
 
-/// The ages that are counted: somebody looks, somebody was asked twice, somebody is away, nobody
-/// comes.
+/// The ages that are counted, in seconds: requests that a person who watches would have answered,
+/// that were reminded of, whose person is away, and that nobody seems to see.
 const AGES_SECS: [u64; 4] = [10, 60, 300, 3_600];
 
 impl Waiting {

@@ -17,8 +17,8 @@ pub(crate) const OWN_CERT_FILE: &str = "tls-cert.pem";
 /// The key of that certificate.
 pub(crate) const OWN_KEY_FILE: &str = "tls-key.pem";
 
-/// Returns the certificate of the listener at `address`. One of our own is made at the first start,
-/// and again when it ends soon or lacks a name that this server now has.
+/// Returns the certificate of the listener at `address`. If none is configured, the server makes
+/// one at the first start, and again when it ends soon or lacks a name that this server now has.
 ///
 /// # Errors
 /// When a file cannot be used; the error names the setting and the next step.

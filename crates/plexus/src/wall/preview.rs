@@ -12,7 +12,7 @@ pub(super) const LIMITS: Limits = Limits {
     // A command that takes longer is seldom one whose effect must be seen before it runs.
     time: Duration::from_secs(10),
     bytes: 256 * 1024 * 1024,
-    // Beyond so many, the number says what there is to know.
+    // Nobody reads a longer list.
     changes: 500,
     output_bytes: 32 * 1024,
 };

@@ -162,7 +162,7 @@ pub(crate) fn say_once_that_there_is_none(place: &HomeWithProject) -> Result<()>
         let log = site.server.log();
         let told = log.matches("none, because workspace cannot be built").count();
         ensure!(told == 1, "{log}");
-        // Whoever says `none` aloud is told nothing.
+        // A session that asks for `none` itself gets no notice.
         let aloud = site.create("aloud", Some("none")).await?;
         ensure!(site.works(&aloud).await?.status == "complete");
         Ok(())

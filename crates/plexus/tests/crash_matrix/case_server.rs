@@ -278,8 +278,8 @@ impl CaseServer {
         self.start(false).await
     }
 
-    /// Kills the server while a question waits, and starts the next one with its orders. Once,
-    /// where the case is about the next one.
+    /// In a case whose victim is the next server: kills the first server while a question waits,
+    /// and starts the next one with the fault armed. Does so once, and nothing in other cases.
     pub(crate) async fn a_question_waits(&mut self) -> Result<()> {
         if self.case.victim == Victim::NextServer && !self.next_server_armed {
             self.next_server_armed = true;

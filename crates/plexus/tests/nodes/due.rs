@@ -7,8 +7,8 @@ use testkit::postgres;
 use crate::cluster::{Cluster, LONG_LEASE, texts, writes};
 use crate::history::{self, Told};
 
-/// When a request with a deadline is reminded of. There is no second reminder: less time than this
-/// is left after the first.
+/// After how many seconds somebody is reminded of a request with a deadline. It happens once,
+/// because less time than this remains after the first reminder.
 const REMIND_SECS: u64 = 8;
 
 /// When such a request is denied.

@@ -91,8 +91,8 @@ pub(crate) async fn an_agent_that_a_dead_server_parked_is_woken_once_by_one_of_t
         let runs = events.iter().filter(|it| it.to_string().contains("asking over the")).count();
         assert_eq!(runs, 2, "one process asked, and one was woken: {events:#?}");
     }
-    // The conversation goes on where it was woken, whoever is asked; also once the first server
-    // is back, which has an older transcript of it.
+    // Later chats run on the server that woke the agent, whichever server is asked. That holds also
+    // when the first server is back, which has an older transcript.
     cluster.nodes[0].start_again().await.unwrap();
     let (_, (session, _)) = &parked[0];
     cluster.chat(0, session, "sim:\nrecall").await;

@@ -132,7 +132,8 @@ pub(crate) fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     testkit::wait::eventually(what, DEADLINE, look)
 }
 
-/// Writes a program, in a process of its own: a file that another thread's child still has
+/// Writes a program. A separate process does the writing: if this process had the file open, a
+/// child that another thread starts at that moment would inherit the descriptor, and a file that is
 /// open for writing cannot be run.
 pub(crate) fn executable(path: &Path, script: &str) {
     let line = "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"";

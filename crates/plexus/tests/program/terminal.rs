@@ -161,8 +161,8 @@ fn ctrl_c_stops_the_agent_and_what_happened_stays_on_record() {
 #[test]
 fn a_second_ctrl_c_ends_an_agent_that_does_not_listen() {
     let installation = Installation::new();
-    // It never hears that it is asked to stop. Nothing else ends it: the grace is longer than the
-    // test.
+    // The agent never gets the request to stop. Nothing else ends it, because the grace period is
+    // longer than the test.
     let deaf = installation.work().join("deaf");
     let line = "grep --line-buffered -v '\"interrupt\"' | exec \"$PLEXUS\" sim \"$@\"";
     executable(

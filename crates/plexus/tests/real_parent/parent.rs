@@ -40,7 +40,7 @@ pub(crate) struct Plan {
 }
 
 /// A server, a stand-in for the Messages API, and a parent's identity at the server.
-pub(crate) struct Stage {
+pub(crate) struct ServerWithParent {
     pub(crate) api: MessagesApi,
     pub(crate) sandbox: Sandbox,
     pub(crate) server: TestServer,
@@ -48,7 +48,7 @@ pub(crate) struct Stage {
     token: String,
 }
 
-impl Stage {
+impl ServerWithParent {
     pub(crate) async fn new(cli: &Path) -> Result<Self> {
         let api = MessagesApi::start().await?;
         let sandbox = Sandbox::new(&api)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use crate::receiver::{Act, Letter, Receiver};
-use crate::stage::Stage;
+use crate::server_with_receivers::ServerWithReceivers;
 
 /// The ids of some letters with what each says; the same id must always say the same.
 fn by_id(letters: &[Letter]) -> BTreeMap<String, String> {
@@ -28,9 +28,9 @@ fn by_id(letters: &[Letter]) -> BTreeMap<String, String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn each_change_of_an_approval_is_told_once() {
     let receiver = Receiver::new(|_| Act::Take).await;
-    let stage = Stage::new(&[("phone", receiver.port, "")]).await;
-    let session = stage.create("asks", json!({})).await;
-    let approval = stage.ask(&session).await;
+    let setup = ServerWithReceivers::new(&[("phone", receiver.port, "")]).await;
+    let session = setup.create("asks", json!({})).await;
+    let approval = setup.ask(&session).await;
     let asked = receiver.wait_for_type("approval.requested").await.body();
     assert_eq!(asked["approval"]["id"], approval["id"]);
     assert_eq!(asked["approval"]["input"]["content"], "hello");
@@ -38,7 +38,7 @@ async fn each_change_of_an_approval_is_told_once() {
     assert_eq!(asked["approval"]["risk"], approval["risk"]);
     assert_eq!(approval["risk"]["level"], "medium");
     assert_eq!(asked.get("respond"), None, "who may not answer gets no token");
-    stage.allow(&approval).await;
+    setup.allow(&approval).await;
     let resolved = receiver.wait_for_type("approval.resolved").await.body();
     assert_eq!(
         (&resolved["approval"]["status"], &resolved["approval"]["decided_by"]),
@@ -49,11 +49,11 @@ async fn each_change_of_an_approval_is_told_once() {
         (&ended["status"], &ended["chat"], &ended["session"]["name"]),
         (&json!("complete"), &json!(0), &json!("asks"))
     );
-    stage
+    setup
         .wait_for_metric("plexus_webhook_delivered_total", "phone", |delivered| delivered == 3)
         .await;
     assert_eq!(by_id(&receiver.letters()).len(), 3);
-    assert_eq!(stage.metric("plexus_webhook_pending", "phone").await, 0);
+    assert_eq!(setup.metric("plexus_webhook_pending", "phone").await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,18 +67,21 @@ async fn a_receiver_that_fails_breaks_off_or_redirects_gets_every_event_in_the_e
         _ => Act::Take,
     })
     .await;
-    let stage =
-        Stage::new(&[("rude", receiver.port, "events = [\"session.ended\"]\ntimeout_secs = 60")])
-            .await;
-    let session = stage.create("s", json!({})).await;
+    let setup = ServerWithReceivers::new(&[(
+        "rude",
+        receiver.port,
+        "events = [\"session.ended\"]\ntimeout_secs = 60",
+    )])
+    .await;
+    let session = setup.create("s", json!({})).await;
     for _ in 0..3 {
-        stage.chat_to_end(&session).await;
+        setup.chat_to_end(&session).await;
     }
-    stage
+    setup
         .wait_for_metric("plexus_webhook_delivered_total", "rude", |delivered| delivered == 3)
         .await;
-    stage.wait_for_metric("plexus_webhook_pending", "rude", |waiting| waiting == 0).await;
-    assert_eq!(stage.metric("plexus_webhook_failed_total", "rude").await, 3);
+    setup.wait_for_metric("plexus_webhook_pending", "rude", |waiting| waiting == 0).await;
+    assert_eq!(setup.metric("plexus_webhook_failed_total", "rude").await, 3);
     let told = by_id(&receiver.letters());
     assert_eq!(
         (told.len(), receiver.letters().len()),
@@ -99,15 +102,16 @@ async fn a_receiver_that_fails_breaks_off_or_redirects_gets_every_event_in_the_e
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_that_is_down_or_killed_is_told_when_it_is_back() {
     let mut receiver = Receiver::new(|_| Act::Take).await;
-    let stage = Stage::new(&[("phone", receiver.port, "events = [\"session.ended\"]")]).await;
-    let session = stage.create("s", json!({})).await;
-    stage.chat_to_end(&session).await;
+    let setup =
+        ServerWithReceivers::new(&[("phone", receiver.port, "events = [\"session.ended\"]")]).await;
+    let session = setup.create("s", json!({})).await;
+    setup.chat_to_end(&session).await;
     receiver.wait_for("chat 0", |body| body["chat"] == 0).await;
     receiver.kill().await;
-    stage.chat_to_end(&session).await;
-    stage.chat_to_end(&session).await;
-    stage.wait_for_metric("plexus_webhook_failed_total", "phone", |failed| failed > 0).await;
-    stage.wait_for_metric("plexus_webhook_pending", "phone", |waiting| waiting == 2).await;
+    setup.chat_to_end(&session).await;
+    setup.chat_to_end(&session).await;
+    setup.wait_for_metric("plexus_webhook_failed_total", "phone", |failed| failed > 0).await;
+    setup.wait_for_metric("plexus_webhook_pending", "phone", |waiting| waiting == 2).await;
     receiver.start_again(|_| Act::Take);
     receiver.wait_for("chat 1", |body| body["chat"] == 1).await;
     receiver.wait_for("chat 2", |body| body["chat"] == 2).await;
@@ -119,17 +123,18 @@ async fn a_server_that_is_killed_tells_after_its_restart_what_it_had_not() {
     let receiver = Receiver::new(|_| Act::Take).await;
     let mut deaf = Receiver::new(|_| Act::Hang).await;
     let config = "events = [\"approval.requested\", \"session.ended\"]\ntimeout_secs = 60";
-    let mut stage =
-        Stage::new(&[("phone", receiver.port, config), ("deaf", deaf.port, config)]).await;
-    let session = stage.create("s", json!({})).await;
-    let approval = stage.ask(&session).await;
-    stage.wait_for_metric("plexus_webhook_pending", "deaf", |waiting| waiting == 1).await;
-    stage.server.kill_9().unwrap();
+    let mut setup =
+        ServerWithReceivers::new(&[("phone", receiver.port, config), ("deaf", deaf.port, config)])
+            .await;
+    let session = setup.create("s", json!({})).await;
+    let approval = setup.ask(&session).await;
+    setup.wait_for_metric("plexus_webhook_pending", "deaf", |waiting| waiting == 1).await;
+    setup.server.kill_9().unwrap();
     // The receiver that was deaf works again by the time the server is back.
     deaf.kill().await;
     deaf.start_again(|_| Act::Take);
-    stage.server.start_again().await.unwrap();
-    stage.allow(&approval).await;
+    setup.server.start_again().await.unwrap();
+    setup.allow(&approval).await;
     for receiver in [&receiver, &deaf] {
         let asked = receiver.wait_for_type("approval.requested").await.body();
         assert_eq!(asked["approval"]["id"], approval["id"]);
@@ -149,19 +154,19 @@ async fn a_slow_or_endless_receiver_holds_nobody_else() {
         ("endless", endless.port, config),
         ("quick", quick.port, config),
     ];
-    let stage = Stage::new(&webhooks).await;
-    let session = stage.create("s", json!({})).await;
+    let setup = ServerWithReceivers::new(&webhooks).await;
+    let session = setup.create("s", json!({})).await;
     for _ in 0..5 {
-        stage.chat_to_end(&session).await;
+        setup.chat_to_end(&session).await;
     }
-    stage
+    setup
         .wait_for_metric("plexus_webhook_delivered_total", "quick", |delivered| delivered == 5)
         .await;
-    stage
+    setup
         .wait_for_metric("plexus_webhook_delivered_total", "endless", |delivered| delivered == 5)
         .await;
     assert_eq!(
-        stage.metric("plexus_webhook_pending", "slow").await,
+        setup.metric("plexus_webhook_pending", "slow").await,
         5,
         "its messages wait for it alone"
     );
@@ -171,37 +176,37 @@ async fn a_slow_or_endless_receiver_holds_nobody_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_undeliverable_message_is_given_up_and_audited() {
     let receiver = Receiver::new(|_| Act::Fail).await;
-    let stage = Stage::new(&[(
+    let setup = ServerWithReceivers::new(&[(
         "never",
         receiver.port,
         "events = [\"session.ended\"]\ngive_up_after_secs = 0",
     )])
     .await;
-    let session = stage.create("s", json!({})).await;
-    stage.chat_to_end(&session).await;
-    stage.wait_for_metric("plexus_webhook_given_up_total", "never", |given_up| given_up == 1).await;
-    let lines = stage.audit("webhook.given_up").await;
+    let session = setup.create("s", json!({})).await;
+    setup.chat_to_end(&session).await;
+    setup.wait_for_metric("plexus_webhook_given_up_total", "never", |given_up| given_up == 1).await;
+    let lines = setup.audit("webhook.given_up").await;
     assert_eq!(lines.len(), 1, "{lines:#?}");
     let body = &lines[0]["body"];
     assert_eq!((&body["receiver"], &body["event"]), (&json!("never"), &json!("session.ended")));
     assert_eq!(body["id"], receiver.letters()[0].id.as_str());
     assert!(body["why"].as_str().unwrap().contains("500"), "{body}");
-    assert_eq!(stage.metric("plexus_webhook_pending", "never").await, 0);
+    assert_eq!(setup.metric("plexus_webhook_pending", "never").await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn escalation_and_expiry_are_told_too() {
     let receiver = Receiver::new(|_| Act::Take).await;
-    let stage = Stage::new(&[("phone", receiver.port, "")]).await;
-    let patient = stage.create("patient", json!({"escalate_after_secs": 1})).await;
-    stage.ask(&patient).await;
+    let setup = ServerWithReceivers::new(&[("phone", receiver.port, "")]).await;
+    let patient = setup.create("patient", json!({"escalate_after_secs": 1})).await;
+    setup.ask(&patient).await;
     let escalated = receiver.wait_for_type("approval.escalated").await.body();
     assert_eq!(
         (&escalated["approval"]["escalated_to"], &escalated["approval"]["session_name"]),
         (&json!("operator"), &json!("patient"))
     );
-    let hasty = stage.create("hasty", json!({"loopback_timeout_secs": 2})).await;
-    stage.ask(&hasty).await;
+    let hasty = setup.create("hasty", json!({"loopback_timeout_secs": 2})).await;
+    setup.ask(&hasty).await;
     let expired = receiver.wait_for_type("approval.expired").await.body();
     assert_eq!(
         (&expired["approval"]["decided_by"], &expired["approval"]["session_id"]),
@@ -212,38 +217,42 @@ async fn escalation_and_expiry_are_told_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_budget_is_told_of_when_most_and_when_all_of_it_is_used_up() {
     let receiver = Receiver::new(|_| Act::Take).await;
-    let stage =
-        Stage::new(&[("phone", receiver.port, "events = [\"budget.warned\", \"budget.stopped\"]")])
-            .await;
-    let priced = stage.create("priced", json!({})).await;
-    stage.chat_to_end(&priced).await;
-    let shown = stage.call("claudecode.get", json!({"session_id": priced})).await;
+    let setup = ServerWithReceivers::new(&[(
+        "phone",
+        receiver.port,
+        "events = [\"budget.warned\", \"budget.stopped\"]",
+    )])
+    .await;
+    let priced = setup.create("priced", json!({})).await;
+    setup.chat_to_end(&priced).await;
+    let shown = setup.call("claudecode.get", json!({"session_id": priced})).await;
     let one = shown["session"]["spent"]["cost_usd"].as_f64().unwrap();
-    let most = stage.create("most", json!({"budget": {"cost_usd": one * 1.2}})).await;
-    stage.chat_to_end(&most).await;
+    let most = setup.create("most", json!({"budget": {"cost_usd": one * 1.2}})).await;
+    setup.chat_to_end(&most).await;
     let hang = |session: &str| json!({"session_id": session, "prompt": "sim:\nsay hm\nhang"});
-    stage.call("claudecode.chat_async", hang(&most)).await;
+    setup.call("claudecode.chat_async", hang(&most)).await;
     let warned = receiver.wait_for_type("budget.warned").await.body();
     assert_eq!((&warned["session"]["name"], &warned["of"]), (&json!("most"), &json!("cost")));
-    let all = stage.create("all", json!({"budget": {"wall_secs": 1}})).await;
-    stage.call("claudecode.chat_async", hang(&all)).await;
+    let all = setup.create("all", json!({"budget": {"wall_secs": 1}})).await;
+    setup.call("claudecode.chat_async", hang(&all)).await;
     let stopped = receiver.wait_for_type("budget.stopped").await.body();
     assert_eq!((&stopped["session"]["name"], &stopped["of"]), (&json!("all"), &json!("wall time")));
-    assert_eq!(stage.audit("budget.stopped").await.len(), 1);
+    assert_eq!(setup.audit("budget.stopped").await.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_breach_is_told_of_with_what_was_done() {
     let receiver = Receiver::new(|_| Act::Take).await;
-    let stage = Stage::new(&[("phone", receiver.port, "events = [\"breach\"]")]).await;
-    let session = stage.create("rogue", json!({})).await;
+    let setup =
+        ServerWithReceivers::new(&[("phone", receiver.port, "events = [\"breach\"]")]).await;
+    let session = setup.create("rogue", json!({})).await;
     let prompt = "sim:\nbreach Bash {\"command\":\"true\"}\nhang";
-    stage.call("claudecode.chat_async", json!({"session_id": session, "prompt": prompt})).await;
+    setup.call("claudecode.chat_async", json!({"session_id": session, "prompt": prompt})).await;
     let told = receiver.wait_for_type("breach").await.body();
     assert_eq!(told["session"]["id"], session.as_str());
     assert!(
         told["what"].as_str().unwrap().contains("ran a tool that nobody here allowed"),
         "{told:#}"
     );
-    assert!(stage.audit("breach").await.iter().any(|line| line["body"]["what"] == told["what"]));
+    assert!(setup.audit("breach").await.iter().any(|line| line["body"]["what"] == told["what"]));
 }

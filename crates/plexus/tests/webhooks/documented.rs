@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::receiver::{Act, Receiver};
-use crate::stage::{SECRET, Stage};
+use crate::server_with_receivers::{SECRET, ServerWithReceivers};
 
 /// The code block of a language in the document.
 fn block(language: &str, containing: &str) -> String {
@@ -27,9 +27,9 @@ fn block(language: &str, containing: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documented_ways_to_verify_accept_a_message_and_refuse_a_changed_one() {
     let receiver = Receiver::new(|_| Act::Take).await;
-    let stage = Stage::new(&[("phone", receiver.port, "")]).await;
-    let session = stage.create("s", json!({})).await;
-    stage.chat_to_end(&session).await;
+    let setup = ServerWithReceivers::new(&[("phone", receiver.port, "")]).await;
+    let session = setup.create("s", json!({})).await;
+    setup.chat_to_end(&session).await;
     let letter = receiver.wait_for_type("session.ended").await;
     let folder = tempfile::tempdir().unwrap();
     let shell = format!("{}\nverify \"$1\" \"$2\" \"$3\"\n", block("sh", "verify()"));

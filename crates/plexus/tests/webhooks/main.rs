@@ -1,7 +1,7 @@
 //! Webhooks, against a real server and receivers of every kind: deaf, slow, rude, dead, and one
 //! that answers.
 //!
-//! [`receiver`] is somebody who listens; [`stage`] a server that tells it.
+//! [`receiver`] is a program that listens; [`server_with_receivers`] is a server that tells it.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -16,4 +16,4 @@ mod notify;
 mod over_tls;
 mod receiver;
 mod reload;
-mod stage;
+mod server_with_receivers;

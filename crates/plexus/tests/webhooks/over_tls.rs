@@ -12,7 +12,7 @@ use testkit::wait::{PATIENCE, eventually_async};
 use tokio_rustls::TlsAcceptor;
 
 use crate::receiver::{Act, Receiver};
-use crate::stage::{Stage, entries};
+use crate::server_with_receivers::{ServerWithReceivers, entries};
 
 /// A certificate authority.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -61,19 +61,19 @@ async fn a_receiver_is_told_over_tls_if_its_authority_is_known_and_it_is_who_was
         ("stranger", stranger.port, more.as_str()),
         ("other", other.port, more.as_str()),
     ];
-    let stage = Stage::configured(&entries("https", &webhooks)).await;
-    let session = stage.create("s", json!({})).await;
-    stage.chat_to_end(&session).await;
+    let setup = ServerWithReceivers::configured(&entries("https", &webhooks)).await;
+    let session = setup.create("s", json!({})).await;
+    setup.chat_to_end(&session).await;
     let told = receiver.wait_for_type("session.ended").await.body();
     assert_eq!(told["session"]["id"], session.as_str());
     for (name, why) in [("stranger", "UnknownIssuer"), ("other", "not valid for name")] {
         // The message is retried, so the receiver may still mend its certificate.
-        stage.wait_for_metric("plexus_webhook_failed_total", name, |failed| failed >= 2).await;
-        assert_eq!(stage.metric("plexus_webhook_delivered_total", name).await, 0);
-        assert_eq!(stage.metric("plexus_webhook_pending", name).await, 1);
+        setup.wait_for_metric("plexus_webhook_failed_total", name, |failed| failed >= 2).await;
+        assert_eq!(setup.metric("plexus_webhook_delivered_total", name).await, 0);
+        assert_eq!(setup.metric("plexus_webhook_pending", name).await, 1);
         let said = |line: &&str| line.contains(name) && line.contains(why);
         eventually_async(&format!("a line of the log that says {why}"), PATIENCE, || {
-            std::future::ready(stage.server.log().lines().any(|line| said(&line)).then_some(()))
+            std::future::ready(setup.server.log().lines().any(|line| said(&line)).then_some(()))
         })
         .await;
     }
@@ -81,5 +81,5 @@ async fn a_receiver_is_told_over_tls_if_its_authority_is_known_and_it_is_who_was
         stranger.letters().is_empty() && other.letters().is_empty(),
         "who is not believed learns nothing"
     );
-    assert_eq!(stage.metric("plexus_webhook_failed_total", "receiver").await, 0);
+    assert_eq!(setup.metric("plexus_webhook_failed_total", "receiver").await, 0);
 }

@@ -217,8 +217,7 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// Returns a text of the answer that says it is none of the script's; for prompts whose script has
-/// ended.
+/// The answer to a prompt whose script has ended.
 fn script_ended() -> Step {
     Step::text("The script has ended.")
 }

@@ -63,8 +63,8 @@ impl Sandbox {
         self.folder.path().join("work")
     }
 
-    /// Returns a text that stands in the environment of every process and whatever it starts: how
-    /// to find what was left behind.
+    /// Returns a text that is in the environment of every process and of whatever it starts, so
+    /// that leftover processes can be found.
     #[must_use]
     pub fn marker(&self) -> &str {
         &self.marker

@@ -91,10 +91,10 @@ pub struct Profile {
     /// Whether it takes directories in addition to the working directory.
     #[serde(default)]
     pub add_dirs: bool,
-    /// How it is told the model.
+    /// How the agent learns which model to use.
     #[serde(default)]
     pub model: ModelWay,
-    /// How it is told the system prompt of its session; an option cannot carry it.
+    /// How the agent learns the system prompt of its session; not by `option`.
     #[serde(default)]
     pub system_prompt: ModelWay,
     /// Where the tokens of a turn are.

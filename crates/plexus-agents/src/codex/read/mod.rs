@@ -211,7 +211,7 @@ impl Mode {
     }
 }
 
-/// Reports a hook. One that answers permission requests does so in our place, which is a breach.
+/// Reports a hook. A hook that answers permission requests decides in our place, which is a breach.
 fn hook(method: &Text, run: &HookRun) -> Vec<Step> {
     let event = run.run.event_name.as_ref().map_or("", |name| name.as_str());
     if event == "permissionRequest" {

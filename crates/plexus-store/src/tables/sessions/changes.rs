@@ -212,8 +212,8 @@ async fn delete_one(tx: &mut Tx<'_, impl Sql>, row: i64, id: SessionId) -> Resul
     // Two sessions of one tree may go at once, on two servers: the second sees that the first is
     // gone.
     conn.lock("SELECT id FROM trees WHERE id = ?1 FOR UPDATE", params![tree]).await?;
-    // A fork may still stand on these events. The last session of a tree takes it along, with those
-    // that were kept for its sake.
+    // A fork may still need these events. They are removed with the last session of the tree,
+    // together with the sessions that were kept for that fork.
     let shared = conn
         .any("SELECT 1 FROM sessions WHERE tree = ?1 AND deleted_at IS NULL", params![tree])
         .await?;

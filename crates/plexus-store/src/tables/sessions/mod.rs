@@ -126,8 +126,8 @@ pub(crate) async fn named(
     .ok_or_else(|| StoreError::not_found(Thing::Session, format_args!("{name:?}")))
 }
 
-/// Returns the conditions of a list. Only what is asked for is written, so that it is seen which
-/// index serves; the parameters are always the same.
+/// Returns the conditions of a list. Only conditions that are asked for are written, so that the
+/// planner can choose an index; the parameters are always the same.
 fn conditions(filter: &SessionFilter) -> String {
     let parent = if filter.parent.is_some() { "coalesce(s.parent, 0) = ?2" } else { "?2 IS NULL" };
     let name = if filter.name.is_some() { "s.name = ?3" } else { "?3 IS NULL" };

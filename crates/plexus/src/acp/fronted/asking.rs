@@ -114,8 +114,8 @@ impl Fronted {
         }
     }
 
-    /// Takes what became of the editor's decision. One that was not taken is asked for again, once,
-    /// without the rules.
+    /// Handles the server's reply to the editor's decision. If the server refused the decision, the
+    /// editor is asked once more, without the buttons that make rules.
     pub(in crate::acp) async fn decided(
         &mut self,
         question: i64,

@@ -1,5 +1,6 @@
-//! Questions of the sessions that the agent itself has started. The editor is asked about them too:
-//! the first answer decides, whether the agent, the editor or anybody else who may gives it.
+//! Questions of the sessions that the agent itself has started. The editor is asked about them too.
+//! The first answer decides, whether it comes from the agent, the editor or somebody else who may
+//! answer.
 //!
 //! The stream of a session tells that a session below it asks, and not how that ended. Each such
 //! session is therefore watched once it has asked.

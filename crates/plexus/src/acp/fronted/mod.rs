@@ -65,7 +65,8 @@ pub(super) struct Fronted {
 /// How a session is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum How {
-    /// As a new conversation. One that the command line names may have a history, which follows.
+    /// As a new conversation. If the command line names the session, it may have a history, which is
+    /// sent afterwards.
     New,
     /// Again, with its history before the answer.
     Load,

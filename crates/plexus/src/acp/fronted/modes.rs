@@ -71,7 +71,7 @@ impl Fronted {
         };
         self.options = self.options.with_mode(mode);
         self.mode_answer(request, via, hands).await;
-        // The other way of drawing it is told too.
+        // Editors may draw the mode in two ways. The one that was not used is updated too.
         let update = match via {
             Via::Mode => self.options_update(),
             Via::Option => self.mode_update(),

@@ -58,8 +58,8 @@ pub(super) async fn look(config: &Config) -> Finding {
     }
 }
 
-/// Looks for a login. One that is there may have expired; a missing one is worth a word before the
-/// first chat fails.
+/// Looks for a login, so that a missing one is reported before the first chat fails. Whether a
+/// login has expired is not checked.
 pub(super) fn look_at_login(config: &Config) -> Finding {
     const WHAT: &str = "login";
     let own = std::env::current_exe().unwrap_or_default();

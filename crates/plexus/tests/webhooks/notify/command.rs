@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::wait::{PATIENCE, eventually_async};
 
-use super::{TOKEN, assert_waiting, doctor, entry, plexus, stage, wait_for_log};
-use crate::stage::Stage;
+use super::{TOKEN, assert_waiting, doctor, entry, plexus, server_with_tokens, wait_for_log};
+use crate::server_with_receivers::ServerWithReceivers;
 
 fn script(folder: &TempDir, name: &str, text: &str) -> PathBuf {
     let path = folder.path().join(name);
@@ -39,9 +39,9 @@ async fn a_program_reads_the_message_and_none_of_our_secrets() {
     );
     let program = script(&folder, "tell", &text);
     let config = runs("tell", &program, "answers = true\ndetail = \"summary\"");
-    let stage = stage(&config).await;
-    let session = stage.create("asks", json!({})).await;
-    let approval = stage.ask(&session).await;
+    let setup = server_with_tokens(&config).await;
+    let session = setup.create("asks", json!({})).await;
+    let approval = setup.ask(&session).await;
     let read = wait_for_file(&told).await;
     let (letter, rest) = read.split_once("one argument\n").unwrap();
     let letter: Value = serde_json::from_str(letter).unwrap();
@@ -57,7 +57,7 @@ async fn a_program_reads_the_message_and_none_of_our_secrets() {
         rest.contains("PATH=") && !rest.contains(TOKEN) && !rest.contains("HOOK_SECRET"),
         "{rest}"
     );
-    stage.wait_for_metric("plexus_webhook_delivered_total", "tell", |sent| sent == 1).await;
+    setup.wait_for_metric("plexus_webhook_delivered_total", "tell", |sent| sent == 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -72,22 +72,22 @@ async fn a_program_that_fails_hangs_or_is_missing_is_said() {
         runs("missing", &missing, ""),
     ]
     .concat();
-    let stage = stage(&config).await;
-    let session = stage.create("asks", json!({})).await;
-    let approval = stage.ask(&session).await;
+    let setup = server_with_tokens(&config).await;
+    let session = setup.create("asks", json!({})).await;
+    let approval = setup.ask(&session).await;
     for (name, why) in [
         ("fails", "exit status: 3: no pigeon is free"),
         ("hangs", "took more than 1 s"),
         ("missing", "cannot be started"),
     ] {
-        wait_for_log(&stage, why).await;
-        let found = doctor(&stage, name).await;
+        wait_for_log(&setup, why).await;
+        let found = doctor(&setup, name).await;
         assert!(found["words"].as_str().unwrap().contains(why), "{found}");
-        let (good, words) = plexus(&stage, &["notify", "test", name]).await;
+        let (good, words) = plexus(&setup, &["notify", "test", name]).await;
         assert!(!good && words.contains(why), "{words}");
     }
-    assert_waiting(&stage, &[&approval]).await;
-    let (good, words) = plexus(&stage, &["notify"]).await;
+    assert_waiting(&setup, &[&approval]).await;
+    let (good, words) = plexus(&setup, &["notify"]).await;
     assert!(good && words.lines().count() == 3 && words.contains("failed"), "{words}");
 }
 
@@ -99,10 +99,10 @@ async fn a_desktop_is_told_through_notify_send() {
     script(&folder, "notify-send", &text);
     let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
     let config = entry("desk", "desktop", "detail = \"summary\"");
-    let stage = Stage::with_env(&config, &[("PATH", &path)]).await;
-    let session = stage.create("asks", json!({})).await;
-    stage.ask_for(&session, "Write", &json!({"file_path": "<b>a&b", "content": "x"})).await;
-    stage.wait_for_metric("plexus_webhook_delivered_total", "desk", |sent| sent == 1).await;
+    let setup = ServerWithReceivers::with_env(&config, &[("PATH", &path)]).await;
+    let session = setup.create("asks", json!({})).await;
+    setup.ask_for(&session, "Write", &json!({"file_path": "<b>a&b", "content": "x"})).await;
+    setup.wait_for_metric("plexus_webhook_delivered_total", "desk", |sent| sent == 1).await;
     let read = wait_for_file(&told).await;
     assert!(read.starts_with("[--app-name=Plexus]\n[--urgency="), "{read}");
     assert!(read.contains("\n[--]\n[asks asks: Write]\n[/"), "{read}");

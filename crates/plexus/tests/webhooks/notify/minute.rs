@@ -7,7 +7,7 @@ use testkit::receivers::{CHANNEL, Ntfy, PushService, Slack, Telegram};
 use testkit::wait::eventually_async;
 use tokio::time::Instant;
 
-use super::{APP_TOKEN, TOKEN, assert_waiting, decision, doctor, stage};
+use super::{APP_TOKEN, TOKEN, assert_waiting, decision, doctor, server_with_tokens};
 use super::{ntfy, slack, telegram, webpush};
 
 const OUTAGE: Duration = Duration::from_secs(60);
@@ -32,19 +32,19 @@ async fn receivers_that_are_down_for_a_minute_are_told_once_when_they_are_back()
         webpush::to(&[&push], ""),
     ]
     .concat();
-    let stage = stage(&config).await;
-    let browser = webpush::subscribe(&stage, &push, "my browser").await;
+    let setup = server_with_tokens(&config).await;
+    let browser = webpush::subscribe(&setup, &push, "my browser").await;
 
     let began = Instant::now();
     ntfy.stop().await;
     telegram.stop().await;
     slack.stop().await;
     push.stop().await;
-    let session = stage.create("asks", json!({"loopback_timeout_secs": 0})).await;
-    let approval = stage.ask(&session).await;
+    let session = setup.create("asks", json!({"loopback_timeout_secs": 0})).await;
+    let approval = setup.ask(&session).await;
     for name in NAMES {
-        stage.wait_for_metric("plexus_webhook_failed_total", name, |failed| failed >= 2).await;
-        let found = doctor(&stage, name).await;
+        setup.wait_for_metric("plexus_webhook_failed_total", name, |failed| failed >= 2).await;
+        let found = doctor(&setup, name).await;
         assert!(found["words"].as_str().unwrap().contains("no connection"), "{found}");
     }
     tokio::time::sleep_until(began + OUTAGE).await;
@@ -63,11 +63,11 @@ async fn receivers_that_are_down_for_a_minute_are_told_once_when_they_are_back()
     })
     .await;
     for name in NAMES {
-        stage.wait_for_metric("plexus_webhook_pending", name, |waiting| waiting == 0).await;
-        assert_eq!(stage.metric("plexus_webhook_delivered_total", name).await, 1, "{name}");
+        setup.wait_for_metric("plexus_webhook_pending", name, |waiting| waiting == 0).await;
+        assert_eq!(setup.metric("plexus_webhook_delivered_total", name).await, 1, "{name}");
     }
     assert_eq!(counts(), [1; 4]);
-    assert_waiting(&stage, &[&approval]).await;
+    assert_waiting(&setup, &[&approval]).await;
 
     // The buttons of all three are worth as much as without an outage.
     let message = slack.messages().remove(0);
@@ -78,6 +78,6 @@ async fn receivers_that_are_down_for_a_minute_are_told_once_when_they_are_back()
     assert_eq!(told, "Too late: it is already allowed by webhook.");
     let (status, _) = Ntfy::press(&ntfy.messages().remove(0), "Deny").await;
     assert_eq!(status, 409);
-    assert_eq!(decision(&stage, &session).await["status"], "allowed");
+    assert_eq!(decision(&setup, &session).await["status"], "allowed");
     assert_eq!(counts(), [1; 4]);
 }

@@ -10,7 +10,7 @@ mod webpush;
 use serde_json::{Value, json};
 use testkit::wait::{PATIENCE, eventually_async};
 
-use crate::stage::Stage;
+use crate::server_with_receivers::ServerWithReceivers;
 
 /// What the service of a test wants to see.
 const TOKEN: &str = "123456:AA-token_of_these_tests";
@@ -24,8 +24,8 @@ fn entry(name: &str, to: &str, more: &str) -> String {
 }
 
 /// A server with this configuration, and the tokens of the services in its environment.
-async fn stage(config: &str) -> Stage {
-    Stage::with_env(
+async fn server_with_tokens(config: &str) -> ServerWithReceivers {
+    ServerWithReceivers::with_env(
         config,
         &[("NOTIFY_TOKEN", TOKEN), ("NOTIFY_APP_TOKEN", APP_TOKEN), ("WRONG_TOKEN", "1:wrong")],
     )
@@ -33,10 +33,10 @@ async fn stage(config: &str) -> Stage {
 }
 
 /// Runs a command of `plexus` against the server.
-async fn output(stage: &Stage, arguments: &[&str]) -> std::process::Output {
+async fn output(setup: &ServerWithReceivers, arguments: &[&str]) -> std::process::Output {
     tokio::process::Command::new(env!("CARGO_BIN_EXE_plexus"))
         .arg("--data-dir")
-        .arg(stage.server.data_dir())
+        .arg(setup.server.data_dir())
         .args(arguments)
         .output()
         .await
@@ -44,15 +44,15 @@ async fn output(stage: &Stage, arguments: &[&str]) -> std::process::Output {
 }
 
 /// The same. Returns whether it went well, and its words.
-async fn plexus(stage: &Stage, arguments: &[&str]) -> (bool, String) {
-    let output = output(stage, arguments).await;
+async fn plexus(setup: &ServerWithReceivers, arguments: &[&str]) -> (bool, String) {
+    let output = output(setup, arguments).await;
     let words = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8(words).unwrap())
 }
 
 /// What `plexus doctor` finds about a receiver.
-async fn doctor(stage: &Stage, receiver: &str) -> Value {
-    let output = output(stage, &["doctor", "--json"]).await;
+async fn doctor(setup: &ServerWithReceivers, receiver: &str) -> Value {
+    let output = output(setup, &["doctor", "--json"]).await;
     let words = String::from_utf8(output.stdout).unwrap();
     let findings: Value = serde_json::from_str(&words).unwrap_or_else(|_| panic!("{words}"));
     let about =
@@ -62,23 +62,23 @@ async fn doctor(stage: &Stage, receiver: &str) -> Value {
 }
 
 /// Waits until the log says this.
-async fn wait_for_log(stage: &Stage, wanted: &str) {
+async fn wait_for_log(setup: &ServerWithReceivers, wanted: &str) {
     eventually_async(&format!("a line of the log with {wanted:?}"), PATIENCE, || {
-        std::future::ready(stage.server.log().contains(wanted).then_some(()))
+        std::future::ready(setup.server.log().contains(wanted).then_some(()))
     })
     .await;
 }
 
 /// The only decision of a session.
-async fn decision(stage: &Stage, session: &str) -> Value {
-    let history = stage.call("loopback.history", json!({"session_id": session})).await;
+async fn decision(setup: &ServerWithReceivers, session: &str) -> Value {
+    let history = setup.call("loopback.history", json!({"session_id": session})).await;
     assert_eq!(history["decisions"].as_array().unwrap().len(), 1, "{history:#}");
     history["decisions"][0].clone()
 }
 
 /// Says that exactly these approvals wait.
-async fn assert_waiting(stage: &Stage, expected: &[&Value]) {
-    let pending = stage.call("loopback.pending", json!({})).await["approvals"].clone();
+async fn assert_waiting(setup: &ServerWithReceivers, expected: &[&Value]) {
+    let pending = setup.call("loopback.pending", json!({})).await["approvals"].clone();
     let ids: Vec<&Value> = pending.as_array().unwrap().iter().map(|it| &it["id"]).collect();
     let expected: Vec<&Value> = expected.iter().map(|it| &it["id"]).collect();
     assert_eq!(ids, expected);

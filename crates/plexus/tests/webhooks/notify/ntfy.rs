@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use testkit::receivers::Ntfy;
 use testkit::wait::{PATIENCE, eventually_async};
 
-use super::{TOKEN, assert_waiting, decision, doctor, entry, plexus, stage, wait_for_log};
+use super::{
+    TOKEN, assert_waiting, decision, doctor, entry, plexus, server_with_tokens, wait_for_log,
+};
 
 /// An entry for this server that may decide and tells all of an input.
 pub(super) fn to(ntfy: &Ntfy, name: &str, more: &str) -> String {
@@ -28,9 +30,9 @@ async fn message_about(ntfy: &Ntfy, topic: &str) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_button_decides_once_and_a_second_press_is_told_what_stands() {
     let ntfy = Ntfy::start(TOKEN);
-    let stage = stage(&to(&ntfy, "phone", DECIDES)).await;
-    let session = stage.create("asks", json!({})).await;
-    let approval = stage.ask(&session).await;
+    let setup = server_with_tokens(&to(&ntfy, "phone", DECIDES)).await;
+    let session = setup.create("asks", json!({})).await;
+    let approval = setup.ask(&session).await;
     let message = ntfy.wait_for(1).await.remove(0);
     assert_eq!(message["title"], "asks asks: Write", "{message:#}");
     let text = message["message"].as_str().unwrap();
@@ -46,7 +48,7 @@ async fn a_button_decides_once_and_a_second_press_is_told_what_stands() {
     forged["actions"][0]["body"] = json!(format!("{}{other}{}", &body[..at], &body[at + 1..]));
     let (status, refused) = Ntfy::press(&forged, "Allow").await;
     assert_eq!((status, &refused["error"]["data"]["kind"]), (401, &json!("unauthorized")));
-    assert_waiting(&stage, &[&approval]).await;
+    assert_waiting(&setup, &[&approval]).await;
 
     let (status, done) = Ntfy::press(&message, "Allow").await;
     assert_eq!((status, &done["status"]), (200, &json!("allowed")), "{done}");
@@ -57,20 +59,20 @@ async fn a_button_decides_once_and_a_second_press_is_told_what_stands() {
             (409, &json!("allowed"))
         );
     }
-    let decided = decision(&stage, &session).await;
+    let decided = decision(&setup, &session).await;
     assert_eq!(
         (&decided["status"], &decided["decided_by"]),
         (&json!("allowed"), &json!("webhook"))
     );
-    let lines = stage.audit("approval.answered").await;
+    let lines = setup.audit("approval.answered").await;
     assert_eq!((lines.len(), &lines[0]["body"]["via"]), (1, &json!("ntfy")), "{lines:#?}");
     let token = &body[body.find("plx_hook_").unwrap()..][..120];
-    assert!(!stage.server.log().contains(token), "a token is in the log");
-    assert!(!stage.server.log().contains(TOKEN), "the service's token is in the log");
-    let (good, words) = plexus(&stage, &["notify", "test", "phone"]).await;
+    assert!(!setup.server.log().contains(token), "a token is in the log");
+    assert!(!setup.server.log().contains(TOKEN), "the service's token is in the log");
+    let (good, words) = plexus(&setup, &["notify", "test", "phone"]).await;
     assert!(good, "{words}");
     assert_eq!(ntfy.wait_for(2).await[1]["title"], "Plexus: a test");
-    assert_eq!(doctor(&stage, "phone").await["verdict"], "odd", "it has no public_url");
+    assert_eq!(doctor(&setup, "phone").await["verdict"], "odd", "it has no public_url");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -82,10 +84,10 @@ async fn a_message_holds_no_more_of_the_input_than_configured() {
         to(&ntfy, "full", DECIDES),
     ]
     .concat();
-    let stage = stage(&config).await;
-    let session = stage.create("asks", json!({})).await;
+    let setup = server_with_tokens(&config).await;
+    let session = setup.create("asks", json!({})).await;
     let input = json!({"command": "touch hidden-word", "description": "a private remark"});
-    stage.ask_for(&session, "Bash", &input).await;
+    setup.ask_for(&session, "Bash", &input).await;
     let [none, summary, full] = [
         message_about(&ntfy, "none").await.to_string(),
         message_about(&ntfy, "summary").await.to_string(),
@@ -102,9 +104,9 @@ async fn a_message_holds_no_more_of_the_input_than_configured() {
     }
 
     // Who cannot see all of it has no button to allow it.
-    let long = stage.create("long", json!({})).await;
+    let long = setup.create("long", json!({})).await;
     let input = json!({"file_path": "long.txt", "content": "word ".repeat(2_000)});
-    stage.ask_for(&long, "Write", &input).await;
+    setup.ask_for(&long, "Write", &input).await;
     let cut = eventually_async("the long request", PATIENCE, || {
         let about = |it: &Value| it["topic"] == "full" && it["title"] == "long asks: Write";
         std::future::ready(ntfy.messages().into_iter().find(about))
@@ -117,25 +119,25 @@ async fn a_message_holds_no_more_of_the_input_than_configured() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_is_down_is_told_once_when_it_is_back() {
     let mut ntfy = Ntfy::start(TOKEN);
-    let stage = stage(&to(&ntfy, "phone", DECIDES)).await;
+    let setup = server_with_tokens(&to(&ntfy, "phone", DECIDES)).await;
     ntfy.stop().await;
-    let (decided, waits) = (stage.create("decided", json!({})).await, "waits");
-    let early = stage.ask(&decided).await;
-    stage.wait_for_metric("plexus_webhook_failed_total", "phone", |failed| failed >= 1).await;
-    let found = doctor(&stage, "phone").await;
+    let (decided, waits) = (setup.create("decided", json!({})).await, "waits");
+    let early = setup.ask(&decided).await;
+    setup.wait_for_metric("plexus_webhook_failed_total", "phone", |failed| failed >= 1).await;
+    let found = doctor(&setup, "phone").await;
     assert_eq!(found["verdict"], "odd", "{found}");
     assert!(found["words"].as_str().unwrap().contains("no connection"), "{found}");
-    assert!(stage.server.log().contains("could not be sent"), "the log says so too");
+    assert!(setup.server.log().contains("could not be sent"), "the log says so too");
     // Nobody needs to be told of what is decided by now.
-    stage.allow(&early).await;
-    let session = stage.create(waits, json!({})).await;
-    let approval = stage.ask(&session).await;
+    setup.allow(&early).await;
+    let session = setup.create(waits, json!({})).await;
+    let approval = setup.ask(&session).await;
     ntfy.start_again();
     let message = ntfy.wait_for(1).await.remove(0);
-    stage.wait_for_metric("plexus_webhook_pending", "phone", |waiting| waiting == 0).await;
+    setup.wait_for_metric("plexus_webhook_pending", "phone", |waiting| waiting == 0).await;
     let titles: Vec<Value> = ntfy.messages().iter().map(|it| it["title"].clone()).collect();
     assert_eq!(titles, ["waits asks: Write"]);
-    assert_waiting(&stage, &[&approval]).await;
+    assert_waiting(&setup, &[&approval]).await;
     let (status, done) = Ntfy::press(&message, "Deny").await;
     assert_eq!((status, &done["status"]), (200, &json!("denied")), "{done}");
 }
@@ -146,22 +148,22 @@ async fn a_wrong_token_or_address_is_said_and_the_request_waits_as_before() {
     let wrong = format!("url = \"{}\"\ntopic = \"t\"\ntoken_env = \"WRONG_TOKEN\"", ntfy.url());
     let lost = format!("url = \"{}/nowhere\"\ntopic = \"t\"", ntfy.url());
     let config = [entry("wrong", "ntfy", &wrong), entry("lost", "ntfy", &lost)].concat();
-    let stage = stage(&config).await;
-    let session = stage.create("asks", json!({})).await;
-    let approval = stage.ask(&session).await;
+    let setup = server_with_tokens(&config).await;
+    let session = setup.create("asks", json!({})).await;
+    let approval = setup.ask(&session).await;
     for (name, why) in [("wrong", "403 Forbidden: forbidden"), ("lost", "404 Not Found")] {
-        wait_for_log(&stage, why).await;
-        let found = doctor(&stage, name).await;
+        wait_for_log(&setup, why).await;
+        let found = doctor(&setup, name).await;
         assert!(found["words"].as_str().unwrap().contains(why), "{found}");
         assert!(found["next"].as_str().unwrap().contains("plexus notify test"), "{found}");
-        let (good, words) = plexus(&stage, &["notify", "test", name]).await;
+        let (good, words) = plexus(&setup, &["notify", "test", name]).await;
         assert!(!good && words.contains(why), "{words}");
     }
-    let (good, words) = plexus(&stage, &["notify", "test", "nobody"]).await;
+    let (good, words) = plexus(&setup, &["notify", "test", "nobody"]).await;
     assert!(!good && words.contains("wrong, lost"), "{words}");
-    assert_waiting(&stage, &[&approval]).await;
-    stage.allow(&approval).await;
-    assert_eq!(decision(&stage, &session).await["decided_by"], "operator");
+    assert_waiting(&setup, &[&approval]).await;
+    setup.allow(&approval).await;
+    assert_eq!(decision(&setup, &session).await["decided_by"], "operator");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -169,12 +171,12 @@ async fn a_burst_of_events_is_one_message() {
     let ntfy = Ntfy::start(TOKEN);
     let config = to(&ntfy, "phone", "detail = \"summary\"\ntimeout_secs = 60")
         .replace("burst_secs = 0", "burst_secs = 1");
-    let stage = stage(&config).await;
+    let setup = server_with_tokens(&config).await;
     ntfy.hold();
     let mut approvals = Vec::new();
     for name in ["first", "second", "third"] {
-        let session = stage.create(name, json!({})).await;
-        approvals.push(stage.ask(&session).await);
+        let session = setup.create(name, json!({})).await;
+        approvals.push(setup.ask(&session).await);
         // The first one is under way before the others come.
         eventually_async("the first message", PATIENCE, || {
             std::future::ready((ntfy.begun() > 0).then_some(()))
@@ -183,13 +185,13 @@ async fn a_burst_of_events_is_one_message() {
     }
     ntfy.let_go();
     let messages = ntfy.wait_for(2).await;
-    stage.wait_for_metric("plexus_webhook_pending", "phone", |waiting| waiting == 0).await;
+    setup.wait_for_metric("plexus_webhook_pending", "phone", |waiting| waiting == 0).await;
     assert_eq!(ntfy.messages().len(), 2, "{messages:#?}");
     assert_eq!(messages[0]["title"], "first asks: Write");
     assert_eq!(messages[1]["title"], "2 requests wait");
     let text = messages[1]["message"].as_str().unwrap();
     assert!(text.contains("1. second asks: Write") && text.contains("2. third asks"), "{text}");
-    assert_waiting(&stage, &approvals.iter().collect::<Vec<_>>()).await;
+    assert_waiting(&setup, &approvals.iter().collect::<Vec<_>>()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -202,12 +204,12 @@ async fn only_what_is_grave_enough_and_not_in_quiet_hours_is_told() {
         to(&ntfy, "day", "quiet = \"12:00-00:00\"\nquiet_except = \"critical\""),
     ]
     .concat();
-    let stage = stage(&config).await;
-    let harmless = stage.create("harmless", json!({})).await;
-    stage.ask(&harmless).await;
-    let grave = stage.create("grave", json!({})).await;
+    let setup = server_with_tokens(&config).await;
+    let harmless = setup.create("harmless", json!({})).await;
+    setup.ask(&harmless).await;
+    let grave = setup.create("grave", json!({})).await;
     let input = json!({"command": "rm -rf / --no-preserve-root"});
-    let approval = stage.ask_for(&grave, "Bash", &input).await;
+    let approval = setup.ask_for(&grave, "Bash", &input).await;
     assert_eq!(approval["risk"]["level"], "critical", "{approval:#}");
     for topic in ["grave", "night", "day"] {
         let about = |it: &Value| it["topic"] == topic && it["title"] == "grave asks: Bash";
@@ -221,8 +223,8 @@ async fn only_what_is_grave_enough_and_not_in_quiet_hours_is_told() {
     assert!(topics.len() <= 1 && !topics.contains(&json!("grave")), "{topics:?}");
     // A receiver that was not told waits for the end of its quiet hours.
     eventually_async("one message that waits for the end", PATIENCE, || async {
-        let waiting = stage.metric("plexus_webhook_pending", "night").await
-            + stage.metric("plexus_webhook_pending", "day").await;
+        let waiting = setup.metric("plexus_webhook_pending", "night").await
+            + setup.metric("plexus_webhook_pending", "day").await;
         (waiting + topics.len() as u64 == 2).then_some(())
     })
     .await;
@@ -230,8 +232,8 @@ async fn only_what_is_grave_enough_and_not_in_quiet_hours_is_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_entry_changes_nothing_at_a_reload_and_is_said() {
-    let stage = stage("").await;
+    let setup = server_with_tokens("").await;
     let config = entry("me", "ntfy", "topic = \"t\"\nanswers = true");
-    stage.reconfigure(&config, "the receivers stay as they were").await;
-    assert!(stage.server.log().contains("answers = true needs detail"), "{}", stage.server.log());
+    setup.reconfigure(&config, "the receivers stay as they were").await;
+    assert!(setup.server.log().contains("answers = true needs detail"), "{}", setup.server.log());
 }

@@ -7,7 +7,8 @@ use testkit::receivers::{CHANNEL, Slack};
 use testkit::wait::{PATIENCE, eventually_async};
 
 use super::{
-    APP_TOKEN, TOKEN, assert_waiting, decision, doctor, entry, plexus, stage, wait_for_log,
+    APP_TOKEN, TOKEN, assert_waiting, decision, doctor, entry, plexus, server_with_tokens,
+    wait_for_log,
 };
 
 pub(super) const ME: &str = "U0ME";
@@ -30,10 +31,10 @@ pub(super) fn clock(ahead: i64) -> i64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_press_decides_once_whatever_the_clock_says() {
     let slack = Slack::start(TOKEN, APP_TOKEN);
-    let stage = stage(&to(&slack, "NOTIFY_TOKEN", "NOTIFY_APP_TOKEN")).await;
-    let session = stage.create("asks", json!({})).await;
+    let setup = server_with_tokens(&to(&slack, "NOTIFY_TOKEN", "NOTIFY_APP_TOKEN")).await;
+    let session = setup.create("asks", json!({})).await;
     // A name that Slack would read as a mention of everybody.
-    stage.ask_for(&session, "Write", &json!({"file_path": "<!channel>", "content": "x"})).await;
+    setup.ask_for(&session, "Write", &json!({"file_path": "<!channel>", "content": "x"})).await;
     let message = slack.wait_for(1).await.remove(0);
     for block in message["blocks"].as_array().unwrap() {
         assert!(block["text"].is_null() || block["text"]["type"] == "plain_text", "{block}");
@@ -43,8 +44,8 @@ async fn a_press_decides_once_whatever_the_clock_says() {
     assert_eq!(slack.press(me, &message, "Allow", clock(-hour)).await, "It is allowed.");
     let again = slack.press(me, &message, "Deny", clock(hour)).await;
     assert_eq!(again, "Too late: it is already allowed by webhook.");
-    assert_eq!(decision(&stage, &session).await["status"], "allowed");
-    let lines = stage.audit("approval.answered").await;
+    assert_eq!(decision(&setup, &session).await["status"], "allowed");
+    let lines = setup.audit("approval.answered").await;
     assert_eq!((lines.len(), &lines[0]["body"]["via"]), (1, &json!("slack")), "{lines:#?}");
     // The decision takes the place of the buttons.
     eventually_async("the message without buttons", PATIENCE, || {
@@ -53,20 +54,20 @@ async fn a_press_decides_once_whatever_the_clock_says() {
         std::future::ready((!has_buttons).then_some(()))
     })
     .await;
-    let (good, words) = plexus(&stage, &["notify", "test", "team"]).await;
+    let (good, words) = plexus(&setup, &["notify", "test", "team"]).await;
     assert!(good, "{words}");
-    assert_eq!(doctor(&stage, "team").await["verdict"], "good");
+    assert_eq!(doctor(&setup, "team").await["verdict"], "good");
     for secret in [TOKEN, APP_TOKEN] {
-        assert!(!stage.server.log().contains(secret), "a token is in the log");
+        assert!(!setup.server.log().contains(secret), "a token is in the log");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn strangers_and_forged_buttons_decide_nothing_and_a_new_socket_goes_on() {
     let slack = Slack::start(TOKEN, APP_TOKEN);
-    let stage = stage(&to(&slack, "NOTIFY_TOKEN", "NOTIFY_APP_TOKEN")).await;
-    let session = stage.create("asks", json!({})).await;
-    let approval = stage.ask(&session).await;
+    let setup = server_with_tokens(&to(&slack, "NOTIFY_TOKEN", "NOTIFY_APP_TOKEN")).await;
+    let session = setup.create("asks", json!({})).await;
+    let approval = setup.ask(&session).await;
     let message = slack.wait_for(1).await.remove(0);
     let told = slack.press(("U0OTHER", CHANNEL), &message, "Allow", clock(0)).await;
     assert_eq!(told, "You may not decide here.");
@@ -75,8 +76,8 @@ async fn strangers_and_forged_buttons_decide_nothing_and_a_new_socket_goes_on() 
         let told = slack.press_with((ME, CHANNEL), &message, &action).await;
         assert!(told.starts_with("Could not accept this token"), "{told}");
     }
-    assert_waiting(&stage, &[&approval]).await;
-    assert!(stage.audit("refused").await.len() >= 4, "what was tried is on record");
+    assert_waiting(&setup, &[&approval]).await;
+    assert!(setup.audit("refused").await.len() >= 4, "what was tried is on record");
     let before = slack.sockets();
     slack.renew();
     eventually_async("another socket", PATIENCE, || {
@@ -90,51 +91,51 @@ async fn strangers_and_forged_buttons_decide_nothing_and_a_new_socket_goes_on() 
 #[tokio::test(flavor = "multi_thread")]
 async fn slack_that_is_down_is_told_once_when_it_is_back_and_its_buttons_work() {
     let mut slack = Slack::start(TOKEN, APP_TOKEN);
-    let stage = stage(&to(&slack, "NOTIFY_TOKEN", "NOTIFY_APP_TOKEN")).await;
+    let setup = server_with_tokens(&to(&slack, "NOTIFY_TOKEN", "NOTIFY_APP_TOKEN")).await;
     let before = eventually_async("a socket", PATIENCE, || {
         std::future::ready(Some(slack.sockets()).filter(|sockets| *sockets > 0))
     })
     .await;
     slack.stop().await;
-    let decided = stage.create("decided", json!({})).await;
-    let early = stage.ask(&decided).await;
-    stage.wait_for_metric("plexus_webhook_failed_total", "team", |failed| failed >= 1).await;
-    wait_for_log(&stage, "its buttons cannot be heard").await;
-    let found = doctor(&stage, "team").await;
+    let decided = setup.create("decided", json!({})).await;
+    let early = setup.ask(&decided).await;
+    setup.wait_for_metric("plexus_webhook_failed_total", "team", |failed| failed >= 1).await;
+    wait_for_log(&setup, "its buttons cannot be heard").await;
+    let found = doctor(&setup, "team").await;
     let words = found["words"].as_str().unwrap();
     assert!(words.contains("no connection"), "{words}");
     assert!(words.contains("its buttons cannot be heard"), "{words}");
     // Nobody needs to be told of what is decided by now.
-    stage.allow(&early).await;
-    let session = stage.create("waits", json!({})).await;
-    let approval = stage.ask(&session).await;
+    setup.allow(&early).await;
+    let session = setup.create("waits", json!({})).await;
+    let approval = setup.ask(&session).await;
     slack.start_again();
     let message = slack.wait_for(1).await.remove(0);
-    stage.wait_for_metric("plexus_webhook_pending", "team", |waiting| waiting == 0).await;
+    setup.wait_for_metric("plexus_webhook_pending", "team", |waiting| waiting == 0).await;
     let texts: Vec<Value> = slack.messages().iter().map(|it| it["text"].clone()).collect();
     assert_eq!(texts, ["waits asks: Write"]);
-    assert_waiting(&stage, &[&approval]).await;
+    assert_waiting(&setup, &[&approval]).await;
     // The press waits at Slack for the next socket.
     assert_eq!(slack.press((ME, CHANNEL), &message, "Allow", clock(0)).await, "It is allowed.");
     assert!(slack.sockets() > before, "the socket of before is gone");
-    assert_eq!(decision(&stage, &session).await["status"], "allowed");
+    assert_eq!(decision(&setup, &session).await["status"], "allowed");
     assert_eq!(slack.messages().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_tokens_of_slack_are_said() {
     let slack = Slack::start(TOKEN, APP_TOKEN);
-    let stage = stage(&to(&slack, "WRONG_TOKEN", "WRONG_TOKEN")).await;
-    let session = stage.create("asks", json!({})).await;
-    let approval = stage.ask(&session).await;
-    wait_for_log(&stage, "its buttons cannot be heard").await;
-    stage.wait_for_metric("plexus_webhook_failed_total", "team", |failed| failed >= 1).await;
-    let found: Value = doctor(&stage, "team").await;
+    let setup = server_with_tokens(&to(&slack, "WRONG_TOKEN", "WRONG_TOKEN")).await;
+    let session = setup.create("asks", json!({})).await;
+    let approval = setup.ask(&session).await;
+    wait_for_log(&setup, "its buttons cannot be heard").await;
+    setup.wait_for_metric("plexus_webhook_failed_total", "team", |failed| failed >= 1).await;
+    let found: Value = doctor(&setup, "team").await;
     let words = found["words"].as_str().unwrap();
     assert!(words.contains("chat.postMessage: invalid_auth"), "{words}");
     assert!(words.contains("apps.connections.open: invalid_auth"), "{words}");
-    let (good, words) = plexus(&stage, &["notify", "test", "team"]).await;
+    let (good, words) = plexus(&setup, &["notify", "test", "team"]).await;
     assert!(!good && words.contains("chat.postMessage: invalid_auth"), "{words}");
-    assert!(!stage.server.log().contains("1:wrong"), "a token is in the log");
-    assert_waiting(&stage, &[&approval]).await;
+    assert!(!setup.server.log().contains("1:wrong"), "a token is in the log");
+    assert_waiting(&setup, &[&approval]).await;
 }

@@ -138,7 +138,7 @@ impl Webpush {
                 Sent::Unreachable(why) => (problem, is_silent) = (Some(why), true),
             }
         }
-        // One that is gone for good keeps nothing from being delivered, unless it was the only one.
+        // An expired subscription is no failure of the delivery, unless nobody else got the message.
         match problem.or(expired.filter(|_| delivered == 0)) {
             None => Attempt::Delivered,
             Some(why) if is_silent => Attempt::Unreachable(why),

@@ -18,12 +18,13 @@ pub(crate) fn entries(scheme: &str, webhooks: &[(&str, u16, &str)]) -> String {
     webhooks.iter().map(entry).collect()
 }
 
-pub(crate) struct Stage {
+/// A `TestServer` whose configuration names receivers, and the directory of its sessions.
+pub(crate) struct ServerWithReceivers {
     pub(crate) server: TestServer,
     folder: TempDir,
 }
 
-impl Stage {
+impl ServerWithReceivers {
     /// A server with these `[[webhooks]]`: the name, the port, and what else its entry says.
     pub(crate) async fn new(webhooks: &[(&str, u16, &str)]) -> Self {
         Self::configured(&entries("http", webhooks)).await
