@@ -2,10 +2,10 @@
 //! Full tier only.
 //!
 //! Landlock adds rights and takes none away: whoever may write `/tmp` may write all that is mounted
-//! below it. So what the [ring](crate::ring) hides is mounted elsewhere, and a link leads there from
-//! its own name. A command could put something else in the place of that link, or of a directory on
-//! the way to anything listed: the first directory below `/tmp` on each way is a read-only file
-//! system of its own, which can be neither renamed nor removed.
+//! below it. So what the [ring](crate::ring) hides is mounted elsewhere, and a link leads there
+//! from its own name. A command could put something else in the place of that link, or of a
+//! directory on the way to anything listed: the first directory below `/tmp` on each way is a
+//! read-only file system of its own, which can be neither renamed nor removed.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
