@@ -10,6 +10,7 @@ use landlock::{
 };
 use rustix::fs::{FileType, fstat};
 
+use crate::apart::OPEN;
 use crate::machine::{ABI_OF_SIGNALS, ABI_OF_TCP, ABI_OF_TRUNCATE, Tier};
 use crate::mounts::open_plain;
 use crate::plan::Plan;
@@ -95,17 +96,17 @@ fn add_paths(
     let write = AccessFs::from_all(abi) & !AccessFs::MakeChar & !AccessFs::MakeBlock & !control;
     let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::ReadDir | control;
     let private: &[&str] = match plan.tier {
-        Tier::Full => &["/tmp", "/var/tmp", "/dev/shm"],
+        Tier::Full => OPEN,
         Tier::Landlock => &[],
     };
     let temp = plan.temp_inside();
     let writable = plan.write.iter().chain(plan.layers.keys()).map(PathBuf::as_path);
     let writable = writable.chain([temp.as_path()]).chain(private.iter().map(Path::new));
     for path in writable {
-        rules = add(rules, path, write, abi)?;
+        rules = add(rules, &plan.inside(path), write, abi)?;
     }
     for path in &plan.read {
-        rules = add(rules, path, read, abi)?;
+        rules = add(rules, &plan.inside(path), read, abi)?;
     }
     for path in &plan.devices {
         rules = add(rules, path, device, abi)?;

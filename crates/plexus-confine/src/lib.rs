@@ -15,13 +15,15 @@
 //! - [`stage`]: the order of restricting oneself; [`root`]: a file system of its own;
 //!   [`mounts`]: the calls for it; [`network`]: a network of its own; [`rights`]: capabilities and
 //!   descriptors; [`files`]: Landlock; [`calls`]: seccomp;
-//! - [`ring`]: a second wall around each command of a confined agent;
+//! - [`ring`]: a second wall around each command of a confined agent; [`apart`]: what it hides
+//!   below a directory that is open as a whole;
 //! - [`egress`]: the process outside that is the program's only network;
 //! - [`dry_run`]: runs a program over a copy and lists what it would change.
 //!
 //! Linux only, no `unsafe` of ours. [docs/confine.md](../../../docs/confine.md) has the table of
 //! attacks and the gaps.
 
+mod apart;
 mod calls;
 pub mod dry_run;
 pub mod egress;

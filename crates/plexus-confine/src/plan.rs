@@ -38,6 +38,10 @@ pub struct Plan {
     pub hide: BTreeSet<PathBuf>,
     /// Names that are links, and what they lead to.
     pub links: BTreeMap<PathBuf, PathBuf>,
+    /// What the ring hides in a directory that the program may write as a whole: mounted
+    /// elsewhere, with a link in its place. Full tier only. A plan of an earlier release has none.
+    #[serde(default)]
+    pub apart: BTreeSet<PathBuf>,
     /// The run's temporary directory. The program sees `tmp` of it, in the full tier as `/tmp`.
     pub temp_dir: PathBuf,
     /// The ports to the egress process.
@@ -127,6 +131,7 @@ pub fn plan(wall: &Wall, machine: &Machine) -> Result<Plan, PlanError> {
         protect: guard::places(&working_dir).into_iter().collect(),
         hide: BTreeSet::new(),
         links: BTreeMap::new(),
+        apart: BTreeSet::new(),
         temp_dir,
         doors: wall.doors.clone(),
         egress: None,

@@ -1,6 +1,7 @@
 //! A file system of its own: an empty root into which the listed paths are mounted, and nothing
 //! else. What is not listed does not exist inside.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
@@ -10,6 +11,7 @@ use nix::sched::{CloneFlags, unshare};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::mount::{mount, mount_change, unmount};
 
+use crate::apart::OPEN;
 use crate::mounts::{self, Table, attach, hold};
 use crate::plan::Plan;
 use crate::stage::StageError;
@@ -83,12 +85,20 @@ pub(crate) fn change(plan: &Plan) -> Result<(), StageError> {
     trees.sort_by_key(|(path, _)| path.components().count());
     make_devices()?;
     for (path, tree) in &trees {
-        mounts::make_point(path, tree)?;
-        attach(tree, path)?;
+        match tree {
+            Tree::Held(tree) => {
+                mounts::make_point(path, tree)?;
+                attach(tree, path)?;
+            }
+            Tree::Pin => pin(path)?,
+        }
     }
     // Links after the directories that they may lie in.
     for (name, target) in &plan.links {
-        make_link(name, target)?;
+        make_link(name, &plan.inside(target))?;
+    }
+    for name in &plan.apart {
+        make_link(name, &plan.inside(name))?;
     }
     for path in &plan.hide {
         hide(path)?;
@@ -97,18 +107,34 @@ pub(crate) fn change(plan: &Plan) -> Result<(), StageError> {
     make_read_only(plan)
 }
 
-fn hold_all(plan: &Plan) -> Result<Vec<(PathBuf, OwnedFd)>, StageError> {
+/// What is mounted in the new root.
+enum Tree {
+    /// Something of the old one.
+    Held(OwnedFd),
+    /// A directory of nothing but the way to other trees ([`crate::apart`]).
+    Pin,
+}
+
+fn hold_all(plan: &Plan) -> Result<Vec<(PathBuf, Tree)>, StageError> {
     let mut trees = Vec::new();
     for path in plan.read.iter().chain(&plan.write).chain(plan.layers.keys()) {
-        trees.push((path.clone(), hold(path)?));
+        trees.push((plan.inside(path), Tree::Held(hold(path)?)));
     }
     for path in &plan.devices {
-        trees.push((path.clone(), hold(path)?));
+        trees.push((path.clone(), Tree::Held(hold(path)?)));
     }
     for (name, at) in [("tmp", "/tmp"), ("var-tmp", "/var/tmp")] {
-        trees.push((at.into(), hold(&plan.temp_dir.join(name))?));
+        trees.push((at.into(), Tree::Held(hold(&plan.temp_dir.join(name))?)));
     }
+    trees.extend(plan.pins().into_iter().map(|path| (path, Tree::Pin)));
     Ok(trees)
+}
+
+/// Mounts a directory that is made read-only once everything is in it.
+fn pin(path: &Path) -> Result<(), StageError> {
+    fs::create_dir_all(path).map_err(|error| StageError::path("make", path, error))?;
+    mount("way", path, "tmpfs", PLAIN, c"mode=0755,size=1m")
+        .map_err(|error| StageError::path("mount", path, error))
 }
 
 /// Puts a layer over a directory that takes all changes.
@@ -204,9 +230,14 @@ fn hide(path: &Path) -> Result<(), StageError> {
 /// `mv .git x; cp -r x .git` would be the way around.
 fn protect(plan: &Plan) -> Result<(), StageError> {
     let mut pinned: Vec<&Path> = plan.write.iter().map(PathBuf::as_path).collect();
+    let mount_again = |path: &Path| {
+        let path = plan.inside(path);
+        attach(&hold(&path)?, &path)
+    };
     for place in &plan.protect {
         // A link in a writable directory cannot be held by a mount: the watch reports a change.
-        if !place.symlink_metadata().is_ok_and(|meta| meta.is_file() || meta.is_dir()) {
+        let meta = plan.inside(place).symlink_metadata();
+        if !meta.is_ok_and(|meta| meta.is_file() || meta.is_dir()) {
             continue;
         }
         let Some(root) = place.ancestors().find(|dir| plan.write.contains(*dir)) else { continue };
@@ -215,11 +246,11 @@ fn protect(plan: &Plan) -> Result<(), StageError> {
         on_the_way.reverse();
         for dir in on_the_way {
             if !pinned.contains(&dir) {
-                attach(&hold(dir)?, dir)?;
+                mount_again(dir)?;
                 pinned.push(dir);
             }
         }
-        attach(&hold(place)?, place)?;
+        mount_again(place)?;
     }
     Ok(())
 }
@@ -227,19 +258,23 @@ fn protect(plan: &Plan) -> Result<(), StageError> {
 /// Makes every mount read-only except the writable ones. Each mount keeps the flags that it has,
 /// because a user may not remove them.
 fn make_read_only(plan: &Plan) -> Result<(), StageError> {
-    let private = ["/tmp", "/var/tmp", "/dev/shm", "/dev/pts"].map(PathBuf::from);
-    let is_protected = |point: &Path| plan.protect.iter().any(|place| point.starts_with(place));
+    let inside = |paths: &BTreeSet<PathBuf>| -> BTreeSet<PathBuf> {
+        paths.iter().map(|path| plan.inside(path)).collect()
+    };
+    let (mut read, mut write) = (inside(&plan.read), inside(&plan.write));
+    read.extend(plan.pins());
+    write.extend(OPEN.iter().chain(&["/dev/pts"]).map(PathBuf::from));
+    let protected = inside(&plan.protect);
+    let is_protected = |point: &Path| protected.iter().any(|place| point.starts_with(place));
     for mount in Table::read()?.mounts {
         let point = mount.point.as_path();
         // Read-only and writable roots may contain each other: the nearest one counts.
         let nearest = point.ancestors().find_map(|dir| {
-            let is_writable = plan.write.contains(dir)
-                || plan.layers.contains_key(dir)
-                || plan.devices.contains(dir)
-                || private.iter().any(|own| own == dir);
+            let is_writable =
+                write.contains(dir) || plan.layers.contains_key(dir) || plan.devices.contains(dir);
             if is_writable {
                 Some(true)
-            } else if plan.read.contains(dir) {
+            } else if read.contains(dir) {
                 Some(false)
             } else {
                 None

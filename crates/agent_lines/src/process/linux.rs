@@ -11,6 +11,8 @@ use tokio::process::{Child, Command};
 #[derive(Debug, Clone)]
 pub(super) struct Group {
     leader: Option<Pid>,
+    /// When the leader started. Nothing that it started is older.
+    since: u64,
     mark: String,
 }
 
@@ -22,7 +24,9 @@ pub(super) fn prepare(command: &mut Command) {
 impl Group {
     pub(super) fn of(child: &Child, mark: String) -> Self {
         let leader = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        Self { leader, mark }
+        // Not waited for yet, so the pid is still its own.
+        let process = leader.and_then(|leader| Process::read(leader.as_raw_pid()));
+        Self { leader, since: process.map_or(0, |process| process.start_time), mark }
     }
 
     pub(super) fn ask_to_end(&self) {
@@ -49,7 +53,7 @@ impl Group {
 
     fn find(&self, look: Look) -> Vec<Process> {
         let Some(leader) = self.leader.map(Pid::as_raw_pid) else { return Vec::new() };
-        let processes = list();
+        let processes = list(self.since);
         // The kernel does not reuse the number of a group while a process is in it. So a group
         // without its leader is still ours. After our child was reaped, a process with its number
         // is a stranger.
@@ -137,13 +141,42 @@ impl Process {
     }
 }
 
-/// Returns all processes except this one.
-fn list() -> Vec<Process> {
+/// Returns all processes except this one that started then or later. To read the environment of
+/// every process of a machine takes milliseconds, and most of them are older than any child.
+fn list(since: u64) -> Vec<Process> {
     let own = rustix::process::getpid().as_raw_pid();
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|pid| *pid != own)
         .filter_map(Process::read)
+        .filter(|process| process.start_time >= since)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_search_lists_the_child_and_nothing_older() {
+        let mut earlier = Command::new("sleep").arg("3600").kill_on_drop(true).spawn().unwrap();
+        let earlier_id = i32::try_from(earlier.id().unwrap()).unwrap();
+        let before = Process::read(earlier_id).unwrap().start_time;
+        // Start times are counted in ticks of the clock: the next process must be of a later one.
+        let mut child = loop {
+            let mut child = Command::new("sleep").arg("3600").kill_on_drop(true).spawn().unwrap();
+            let id = i32::try_from(child.id().unwrap()).unwrap();
+            if Process::read(id).unwrap().start_time > before {
+                break child;
+            }
+            child.kill().await.unwrap();
+        };
+        let group = Group::of(&child, "a mark".to_owned());
+        let found: Vec<i32> = list(group.since).iter().map(|process| process.pid).collect();
+        assert!(found.contains(&i32::try_from(child.id().unwrap()).unwrap()));
+        assert!(!found.contains(&earlier_id));
+        child.kill().await.unwrap();
+        earlier.kill().await.unwrap();
+    }
 }

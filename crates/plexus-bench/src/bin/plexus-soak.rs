@@ -24,8 +24,15 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 50)]
     children: usize,
     /// How many sessions with the real CLIs are at work beside them, against stand-ins for their
-    /// models. All of this program then runs in a network of its own.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// models; 8, which are agents of every kind with and without a wall, when no number is given.
+    /// All of this program then runs in a network of its own.
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        default_value_t = 0,
+        default_missing_value = "8"
+    )]
     real: usize,
     /// Where the servers keep everything, one server for each.
     #[arg(long, value_enum, value_delimiter = ',', default_values = ["sqlite", "postgres"])]

@@ -1,7 +1,7 @@
 //! Counts what a server holds: processes, descriptors, memory, files.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -32,6 +32,7 @@ impl Counts {
         let mut files = below(site.data().join("runs"));
         files.extend(below(site.data().join("parked")));
         files.extend(below(site.beside("tmp")));
+        files.retain(|file| !is_socket_of_a_killed_cli(file));
         Ok(Self {
             resident_bytes: process::resident_bytes(pid)?,
             descriptors: process::open_fds(pid)?,
@@ -87,6 +88,17 @@ fn below(root: PathBuf) -> Vec<PathBuf> {
     files
 }
 
+/// Whether a file is a socket that a real Claude Code made in its directory for temporary files and
+/// could not remove because it was killed: it is named by the process, and that is gone.
+fn is_socket_of_a_killed_cli(file: &Path) -> bool {
+    let is_of_the_cli = file.parent().is_some_and(|folder| folder.ends_with(CLI_SOCKETS));
+    let pid = file.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
+    is_of_the_cli && pid.is_some_and(|pid| !process::is_alive(pid))
+}
+
+/// The folder for such sockets.
+const CLI_SOCKETS: &str = "cc-socks";
+
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { resident_bytes, descriptors, processes, files } = self;
@@ -97,5 +109,25 @@ impl fmt::Display for Counts {
             processes.len(),
             files.len()
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_socket_of_a_cli_that_is_gone_is_not_counted() {
+        let own = std::process::id();
+        // No process has a number above four millions.
+        let gone = 999_999_999;
+        for (file, is_excused) in [
+            (format!("tmp/cc-socks/{gone}.sock"), true),
+            (format!("tmp/cc-socks/{own}.sock"), false),
+            ("tmp/cc-socks/other.sock".to_owned(), false),
+            (format!("tmp/{gone}.sock"), false),
+        ] {
+            assert_eq!(is_socket_of_a_killed_cli(Path::new(&file)), is_excused, "{file}");
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! Walls around real programs: work that must succeed, doors that open and stay shut, dry runs, and
 //! walls that cannot be built.
 //!
-//! This program is the suite, the stage, and a small client of the proxy for inside. Where this
+//! This program is the suite, the stage, the shell of the second ring, and a small client of the
+//! proxy for inside. Where this
 //! machine cannot build a wall, its cases are ignored with the reason; with `PLEXUS_REQUIRE_WALL=1`
 //! they fail.
 
@@ -12,6 +13,7 @@
     reason = "a suite with a `main` of its own says what it does"
 )]
 
+mod apart;
 mod closed;
 mod doors;
 mod dry;
@@ -31,6 +33,9 @@ const REQUIRED: &str = "PLEXUS_REQUIRE_WALL";
 type Case = fn(&Inside) -> anyhow::Result<()>;
 
 fn main() -> ExitCode {
+    if std::env::args_os().next().is_some_and(|name| plexus_confine::is_shell(&name)) {
+        return ExitCode::from(plexus_confine::shell_main(std::env::args_os()));
+    }
     let mut args = std::env::args_os().skip(1).peekable();
     if args.next_if(|word| word == "confine").is_some() {
         return ExitCode::from(plexus_confine::main(args.skip(1)));
@@ -42,7 +47,7 @@ fn main() -> ExitCode {
     let stage = StageProgram::this().expect("the program of the suite has a path");
     let machine = plexus_confine::probe(&stage);
     let mut trials = Vec::new();
-    let cases = [work::CASES, doors::CASES, closed::CASES].concat();
+    let cases = [work::CASES, doors::CASES, closed::CASES, apart::CASES].concat();
     for tier in [Tier::Full, Tier::Landlock] {
         for (name, case) in &cases {
             trials.push(trial(&format!("{name}_in_{tier}"), tier, *case, &stage, &machine));

@@ -228,6 +228,6 @@ pub struct Identified {
 }
 
 /// Why a program cannot be used as this agent, and what to do about it.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UnusableProgram(pub String);

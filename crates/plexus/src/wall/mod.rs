@@ -229,6 +229,7 @@ impl Walls for MachineWalls {
             planned.variables.extend(stand_in.map(|value| (variable.to_owned(), value)));
         }
         if let Some(variable) = site.needs.shell_prefix {
+            planned.keep_apart(&ring.hidden).map_err(no_wall)?;
             let ring = planned.ring(&ring.hidden, &ring.read);
             let shell = ring.write_ring(&inside, &self.stage.program);
             let shell = shell.map_err(|error| at(&inside, &error))?;

@@ -58,6 +58,7 @@ fn main() -> ExitCode {
             an_agent_that_a_dead_server_parked_is_woken_once_by_one_of_the_others,
             another_server_wakes_no_agent_whose_directory_is_not_the_same,
             an_agent_that_a_server_was_waking_when_it_died_is_woken_by_another,
+            the_copy_of_a_transcript_goes_when_its_call_is_over,
         }
         migrate {
             a_store_that_moved_holds_everything_and_goes_on,

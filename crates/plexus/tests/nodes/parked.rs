@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testkit::postgres;
 use testkit::server::TestServer;
 
-use crate::cluster::{Cluster, SHORT_LEASE, options, texts};
+use crate::cluster::{Cluster, DEADLINE, SHORT_LEASE, options, texts};
 
 /// A command whose runs can be counted.
 fn runs_once(name: &str) -> String {
@@ -147,4 +147,53 @@ pub(crate) async fn an_agent_that_a_server_was_waking_when_it_died_is_woken_by_a
     let (status, events) = cluster.end(0, &session).await;
     assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["again"]));
     assert_eq!(cluster.ran("waking"), 1);
+}
+
+pub(crate) async fn the_copy_of_a_transcript_goes_when_its_call_is_over() {
+    let url = postgres::shared().fresh_database().unwrap();
+    let cluster = start(&url, 1).await;
+    let copies = || {
+        let folder = std::fs::read_dir(cluster.nodes[0].data_dir().join("parked"));
+        let names = folder.into_iter().flatten().map(|copy| copy.unwrap().file_name());
+        names.map(|name| name.into_string().unwrap()).collect::<Vec<_>>()
+    };
+    let only = async |wanted: &[&Value]| {
+        let name = |call: &&Value| format!("{}.jsonl", call.as_str().unwrap());
+        let wanted: Vec<String> = wanted.iter().map(name).collect();
+        let what = format!("nothing but the copies {wanted:?}");
+        let look = || std::future::ready((copies() == wanted).then_some(()));
+        testkit::eventually_async(&what, DEADLINE, look).await;
+    };
+    let parked = async |session: &str, but: &Value| {
+        let is_parked = |page: &Value| {
+            let waits = &page["pending_approvals"][0];
+            waits["parked"] == true && waits["id"] != *but
+        };
+        let page = cluster.wait_for(0, session, "a parked question", is_parked).await;
+        page["pending_approvals"][0]["id"].clone()
+    };
+    let session = cluster.create(0, "parks").await;
+    // Without the redirection it would run unasked.
+    let bash = |word: &str| {
+        let run = json!({"command": format!("echo {word} >> ran")});
+        format!("tool Bash {run}")
+    };
+    cluster.chat(0, &session, &format!("sim:\n{}\n{}\nsay done", bash("a"), bash("b"))).await;
+    // The process that was woken for the first call is parked with the second.
+    let first = parked(&session, &Value::Null).await;
+    only(&[&first]).await;
+    cluster.call(0, "loopback.respond", json!({"approval_id": first, "approve": true})).await;
+    let second = parked(&session, &first).await;
+    only(&[&second]).await;
+    cluster.call(0, "loopback.respond", json!({"approval_id": second, "approve": true})).await;
+    assert_eq!(cluster.end(0, &session).await.0, "complete");
+    only(&[]).await;
+    // A chat that is cancelled while it is parked, and a session that is deleted so, leave none.
+    for end in ["claudecode.cancel", "claudecode.delete"] {
+        cluster.chat(0, &session, &format!("sim:\n{}", bash("c"))).await;
+        let call = parked(&session, &Value::Null).await;
+        only(&[&call]).await;
+        cluster.call(0, end, json!({"session_id": session})).await;
+        only(&[]).await;
+    }
 }

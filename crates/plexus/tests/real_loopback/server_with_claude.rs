@@ -22,15 +22,24 @@ pub(crate) struct Way {
     pub(crate) away: Duration,
     /// Where the server has walls: which mechanisms must hold.
     pub(crate) tier: Option<&'static str>,
+    /// Where a server with walls has its data.
+    pub(crate) data_below: &'static str,
 }
+
+/// A wall has a `/tmp` of its own, in which its commands may do anything.
+const OUTSIDE_OF_TMP: &str = env!("CARGO_TARGET_TMPDIR");
 
 /// On the control channel nothing happens while the server is away: a short outage is as good as a
 /// long one.
-pub(crate) const CONTROL: Way =
-    Way { channel: "control", away: Duration::from_secs(2), tier: None };
+pub(crate) const CONTROL: Way = Way {
+    channel: "control",
+    away: Duration::from_secs(2),
+    tier: None,
+    data_below: OUTSIDE_OF_TMP,
+};
 
 /// Over MCP the client comes back 15 s after it lost the server.
-pub(crate) const MCP: Way = Way { channel: "mcp", away: Duration::from_secs(10), tier: None };
+pub(crate) const MCP: Way = Way { channel: "mcp", away: Duration::from_secs(10), ..CONTROL };
 
 /// A server with one session, whose child is the real CLI.
 pub(crate) struct ServerWithClaude {
@@ -60,8 +69,7 @@ impl ServerWithClaude {
         let api = MessagesApi::start().await?;
         let sandbox = Sandbox::new(&api)?;
         let tier = way.tier.map(|tier| ["--set".into(), format!("confine.tier={tier}").into()]);
-        // A wall has a `/tmp` of its own, in which its commands may do anything.
-        let folder = way.tier.map(|_| tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")));
+        let folder = way.tier.map(|_| tempfile::tempdir_in(way.data_below));
         let folder = folder.transpose()?;
         let options = ServerOptions {
             folder: folder.as_ref().map(|folder| folder.path().to_owned()),

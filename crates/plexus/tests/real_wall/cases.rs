@@ -93,6 +93,51 @@ pub(crate) async fn a_command_cannot_touch_its_own_agent(cli: PathBuf, way: Way)
     Ok(())
 }
 
+/// A wall of the full tier has a `/tmp` of its own, which its commands may write as a whole.
+pub(crate) async fn a_command_cannot_touch_its_own_agent_below_tmp(
+    cli: PathBuf,
+    way: Way,
+) -> Result<()> {
+    let way = Way { channel: "mcp", data_below: "/tmp", ..way };
+    let setup = ServerWithClaude::new(cli, way).await?;
+    let data = setup.server.data_dir();
+    ensure!(data.starts_with("/tmp"), "{}", data.display());
+    let (config, first) = (
+        data.join("runs").join(&setup.session).join("config"),
+        data.components().take(3).collect::<PathBuf>(),
+    );
+    // The names are written out: what a variable of the command says is the command's own matter.
+    let command = format!(
+        r#"
+        config='{config}' data='{data}' first='{first}'
+        cat "$config/.claude.json" 2>/dev/null && echo "reads its configuration"
+        cat "$(readlink -f "$config")/.claude.json" 2>/dev/null && echo "reads it by another name"
+        ls "$config/projects" 2>/dev/null && echo "lists its conversations"
+        : 2>/dev/null > "$config/settings.json" && echo "writes its settings"
+        rm -rf "$config" 2>/dev/null; [ -e "$config" ] || echo "removes its configuration"
+        find "$data" -type f -readable 2>/dev/null | grep -v /wall/inside/ && echo "reads its data"
+        grep -Rqs plx_ "$data" && echo "reads a token"
+        shell=$(find "$data" -name plexus-shell 2>/dev/null | head -n 1)
+        [ -n "$shell" ] && ln -sf /bin/true "$shell" 2>/dev/null && echo "replaces its shell"
+        mv "$first" /tmp/elsewhere 2>/dev/null && echo "moves the way to its data"
+        echo tried"#,
+        config = config.display(),
+        data = data.display(),
+        first = first.display(),
+    );
+    setup.chat(&[Step::bash(&command), Step::bash("echo again > made"), Step::text("x")]).await?;
+    for _ in 0..2 {
+        let asked = setup.asked().await?;
+        setup.allow(&asked).await?;
+    }
+    setup.completed().await?;
+    let told = setup.api.tool_results();
+    ensure!(told.iter().any(|result| result.text.trim() == "tried"), "{told:#?}");
+    // The agent itself still has all of it.
+    ensure!(setup.text_of("made") == "again\n", "{told:#?}");
+    Ok(())
+}
+
 pub(crate) async fn the_mcp_channel_and_a_fork_work(cli: PathBuf, way: Way) -> Result<()> {
     let setup = ServerWithClaude::new(cli, Way { channel: "mcp", ..way }).await?;
     setup.chat(&[Step::bash("echo made > made"), Step::text("done")]).await?;

@@ -70,6 +70,7 @@ fn main() -> std::process::ExitCode {
         cases::npm_pip_cargo_and_git_work,
         cases::the_key_stays_outside,
         cases::a_command_cannot_touch_its_own_agent,
+        cases::a_command_cannot_touch_its_own_agent_below_tmp,
         cases::the_mcp_channel_and_a_fork_work,
         network::a_host_is_asked_about_and_remembered,
         network::a_question_of_the_network_outlives_a_killed_server,
