@@ -55,6 +55,10 @@ pub struct Settings {
     pub handshake: Duration,
     /// How long an agent may ask about a call before it has told the whole input of it.
     pub whole_question: Duration,
+    /// How long the note that an answer has arrived may wait for the lines that come after it. The
+    /// result of a quick tool, and the next question with it, come sooner. With a slow tool the note
+    /// waits this long in the journal, where a server that starts again finds it.
+    pub linger: Duration,
     /// How long a permission request waits when its session does not say; zero is for ever.
     pub approval_timeout: Duration,
     /// How long an agent waits for a decision before it is parked; `None` never parks one.
@@ -143,6 +147,7 @@ impl Settings {
             grace: Duration::from_secs(5),
             handshake: Duration::from_secs(180),
             whole_question: Duration::from_secs(60),
+            linger: Duration::from_millis(25),
             approval_timeout: Duration::from_secs(300),
             park_after: None,
             boot: plexus_shim::layout::boot_id(),

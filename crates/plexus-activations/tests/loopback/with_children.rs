@@ -1,12 +1,20 @@
 //! Children that really ask, over the control channel: the shim holds them, the simulator plays
 //! them.
 
+use std::time::Duration;
+
 use plexus_core::Caller;
 use serde_json::{Value, json};
 
 use crate::common::{SimulatedHub, types};
 
+/// Longer than any test takes.
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
 const MAKE: &str = "sim:\ntool Write {\"file_path\":\"made.txt\",\"content\":\"x\"}\nsay after it";
+
+/// A call that leaves a file at once and its result never.
+const SLOW: &str = "sim:\ntool Bash {\"command\":\"touch ran; sleep 3600\"}";
 
 fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["type"] == kind).collect()
@@ -30,6 +38,65 @@ async fn a_rule_answers_a_child_and_nobody_is_asked() {
         decided["delivered_at"].is_number(),
         "the child's echo proves that it has the answer: {decided}"
     );
+}
+
+/// Says whether the child of a session is known to have the newest answer.
+async fn has_arrived(hub: &SimulatedHub, session: &str) -> bool {
+    let history = hub.ok("loopback.history", json!({"session_id": session})).await;
+    history["decisions"][0]["delivered_at"].is_number()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_has_arrived_is_stored_with_what_comes_after_it() {
+    const CALLS: usize = 10;
+    let hub = SimulatedHub::with(|settings| settings.linger = HOUR).await;
+    let session = hub.create("s", json!({})).await;
+    let call = "tool Write {\"file_path\":\"made.txt\",\"content\":\"x\"}\n";
+    let chat = hub.chat(&session, &format!("sim:\n{}", call.repeat(CALLS))).await;
+    let asked = hub.wait_for_approval(&session).await;
+    let before = hub.store().newest_commit().await.unwrap();
+    hub.respond(&asked, true).await;
+    for _ in 1..CALLS {
+        hub.allow_next(&session).await;
+    }
+    assert_eq!(hub.wait_for_end(&session, chat).await, "complete");
+    // One for each decision, one for each result with the next question, and a few for the lines
+    // of a call that came in two pieces.
+    let commits = hub.store().newest_commit().await.unwrap() - before;
+    assert!(commits < 3 * CALLS as u64, "{commits} commits for {CALLS} calls");
+    assert!(has_arrived(&hub, &session).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_has_arrived_is_stored_while_its_call_runs() {
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("s", json!({})).await;
+    let chat = hub.chat(&session, SLOW).await;
+    hub.allow_next(&session).await;
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    while !has_arrived(&hub, &session).await {
+        assert!(tokio::time::Instant::now() < deadline, "the arrival is not stored");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    hub.ok("claudecode.cancel", json!({"session_id": session})).await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "cancelled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_ran_has_its_answer_on_record_however_its_chat_ends() {
+    let hub = SimulatedHub::with(|settings| settings.linger = HOUR).await;
+    let session = hub.create("s", json!({})).await;
+    let chat = hub.chat(&session, SLOW).await;
+    hub.allow_next(&session).await;
+    let deadline = tokio::time::Instant::now() + Duration::from_secs(60);
+    while !hub.work().join("ran").exists() {
+        assert!(tokio::time::Instant::now() < deadline, "the call does not run");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(!has_arrived(&hub, &session).await, "it lingers");
+    hub.ok("claudecode.cancel", json!({"session_id": session})).await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "cancelled");
+    assert!(has_arrived(&hub, &session).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,6 +20,9 @@ use crate::server::PATIENCE;
 use crate::sizes::Sizes;
 use crate::stats::{median, millis};
 
+/// What a figure of an agent that was started early stands beside.
+const COLD: &str = "started for the prompt";
+
 /// Chats of each kind in one round.
 const CHATS: usize = 3;
 
@@ -38,54 +41,61 @@ impl Measure for First {
     }
 
     fn keys(&self) -> &'static [&'static str] {
-        &["first_event_prestarted_ms", "first_event_cold_ms"]
+        &[
+            "first_event_prestarted_ms",
+            "first_event_cold_ms",
+            "first_text_prestarted_ms",
+            "first_text_cold_ms",
+        ]
     }
 
     async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
-        let stage = Stage::open().await?;
+        let server = ServerWithAgent::start().await?;
         let (mut early, mut cold) = (Taken::default(), Taken::default());
         for round in 0..sizes.rounds {
             let (mut of_early, mut of_cold) = (Taken::default(), Taken::default());
             let mut waiting = Vec::new();
             for n in 0..CHATS {
-                waiting.push(stage.create(&format!("early-{round}-{n}"), true).await?);
+                waiting.push(server.create(&format!("early-{round}-{n}"), true).await?);
             }
-            stage.are_warm(CHATS as u64).await?;
-            if stage.agent.is_ok() {
+            server.are_warm(CHATS as u64).await?;
+            if server.agent.is_ok() {
                 tokio::time::sleep(GETS_READY).await;
             }
             for session in &waiting {
-                stage.first_event(session, &mut of_early).await?;
+                server.first_event(session, &mut of_early).await?;
             }
             for session in &waiting {
-                stage.delete(session).await?;
+                server.delete(session).await?;
             }
             for n in 0..CHATS {
-                let session = stage.create(&format!("cold-{round}-{n}"), false).await?;
-                stage.first_event(&session, &mut of_cold).await?;
-                stage.delete(&session).await?;
+                let session = server.create(&format!("cold-{round}-{n}"), false).await?;
+                server.first_event(&session, &mut of_cold).await?;
+                server.delete(&session).await?;
             }
             early.add_median_of(&of_early);
             cold.add_median_of(&of_cold);
         }
-        let (with, aim) = match &stage.agent {
-            Ok(_) => ("the real CLI".to_owned(), Aim::AtMost(median(&cold.text) / TIMES_SOONER)),
+        let (with, aim) = match &server.agent {
+            Ok(_) => ("the real CLI".to_owned(), Aim::AtMost(median(&cold.event) / TIMES_SOONER)),
             Err(why) => (format!("the simulator ({why})"), Aim::Beside),
         };
-        let what = format!(
-            "from `chat_async` until a waiting `poll` has the agent's first text, in the first \
-             chat of a session whose agent was started before its prompt, with {with}"
-        );
-        let line = "the agent's first line, whatever it says";
-        let figure = Figure::new("first_event_prestarted_ms", what, "ms", early.text, aim);
-        figures.push(figure.beside("started for the prompt", &cold.text, "ms").beside(
-            line,
-            &early.line,
-            "ms",
-        ));
-        let what = format!("the same with an agent that is started for the prompt, with {with}");
-        let figure = Figure::new("first_event_cold_ms", what, "ms", cold.text, Aim::Beside);
-        figures.push(figure.beside(line, &cold.line, "ms"));
+        let figure = |key, what: &str, taken: Vec<f64>, aim| {
+            Figure::new(key, format!("{what}, with {with}"), "ms", taken, aim)
+        };
+        let what = "from `chat_async` until a waiting `poll` has the agent's first event, in the \
+                    first chat of a session whose agent was started before its prompt";
+        let line = "the agent's first line in the journal";
+        let of_event = figure("first_event_prestarted_ms", what, early.event, aim);
+        figures.push(of_event.beside(COLD, &cold.event, "ms").beside(line, &early.line, "ms"));
+        let what = "the same with an agent that is started for the prompt";
+        let of_event = figure("first_event_cold_ms", what, cold.event, Aim::Beside);
+        figures.push(of_event.beside(line, &cold.line, "ms"));
+        let what = "the same until its first text, which needs an answer of the model";
+        let of_text = figure("first_text_prestarted_ms", what, early.text, Aim::Beside);
+        figures.push(of_text.beside(COLD, &cold.text, "ms"));
+        let what = "the same with an agent that is started for the prompt";
+        figures.push(figure("first_text_cold_ms", what, cold.text, Aim::Beside));
         Ok(())
     }
 }
@@ -95,6 +105,8 @@ impl Measure for First {
 struct Taken {
     /// Until the journal had the agent's first line after the prompt.
     line: Vec<f64>,
+    /// Until a reader had its first event: that it has started.
+    event: Vec<f64>,
     /// Until a reader had its first text.
     text: Vec<f64>,
 }
@@ -102,12 +114,13 @@ struct Taken {
 impl Taken {
     fn add_median_of(&mut self, round: &Self) {
         self.line.push(median(&round.line));
+        self.event.push(median(&round.event));
         self.text.push(median(&round.text));
     }
 }
 
 /// A server whose agent is the real CLI where it is installed.
-struct Stage {
+struct ServerWithAgent {
     server: TestServer,
     sandbox: Sandbox,
     _api: MessagesApi,
@@ -115,8 +128,8 @@ struct Stage {
     agent: Result<PathBuf, String>,
 }
 
-impl Stage {
-    async fn open() -> Result<Self> {
+impl ServerWithAgent {
+    async fn start() -> Result<Self> {
         let api = MessagesApi::start().await?;
         let sandbox = Sandbox::new(&api)?;
         let agent = CLI.find();
@@ -178,18 +191,21 @@ impl Stage {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         taken.line.push(millis(begun.elapsed()));
-        let (mut next, mut took) = (0, None);
+        let (mut next, mut heard, mut took) = (0, None, None);
         loop {
             let params = json!({"session_id": session, "from_seq": next, "wait_ms": 10_000});
             let page = self.server.call("agents.poll", params).await?;
             let events = page["events"].as_array().context("a page without events")?;
             next += events.len();
-            if took.is_none() && events.iter().any(|it| it["event"]["type"] == "content") {
-                took = Some(millis(begun.elapsed()));
+            for (kind, since) in [("start", &mut heard), ("content", &mut took)] {
+                if since.is_none() && events.iter().any(|it| it["event"]["type"] == kind) {
+                    *since = Some(millis(begun.elapsed()));
+                }
             }
-            match (page["status"].as_str(), took) {
-                (Some("running"), _) if begun.elapsed() < PATIENCE => {}
-                (Some("complete"), Some(took)) => {
+            match (page["status"].as_str(), heard, took) {
+                (Some("running"), _, _) if begun.elapsed() < PATIENCE => {}
+                (Some("complete"), Some(heard), Some(took)) => {
+                    taken.event.push(heard);
                     taken.text.push(took);
                     return Ok(());
                 }

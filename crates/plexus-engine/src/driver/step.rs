@@ -95,6 +95,13 @@ pub enum Step {
     Breach(String),
 }
 
+impl Step {
+    /// Whether applying it looks up which answers have arrived.
+    pub(crate) fn reads_arrivals(&self) -> bool {
+        matches!(self, Self::Withdrawn { .. } | Self::StillOpen(_) | Self::Settled { .. })
+    }
+}
+
 /// A question for permission.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ask {

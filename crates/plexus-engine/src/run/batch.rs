@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use agent_lines::journal::{JournalLine, LineContent, Position};
 use plexus_core::CallError;
@@ -33,18 +34,29 @@ enum Rest {
     Stops,
 }
 
+/// Whether lines may wait for those that follow them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Linger {
+    /// They may, until then.
+    Until(Instant),
+    /// They are stored now.
+    No,
+}
+
 /// How a stretch went.
 enum Tried {
     /// So many lines are stored.
     Stored(usize),
+    /// Nobody waits for what the lines change: they are stored together with the next ones.
+    Lingers,
     /// A turn begins that needs a chat of its own first.
     NeedsChat,
 }
 
 impl Run {
-    /// Stores everything in `unwritten`. Waits while the store cannot be written; nothing is lost
-    /// meanwhile.
-    pub(super) async fn store_lines(&mut self) -> Result<(), Over> {
+    /// Stores everything in `unwritten`, except lines that may linger. Waits while the store cannot
+    /// be written; nothing is lost meanwhile.
+    pub(super) async fn store_lines(&mut self, linger: Linger) -> Result<(), Over> {
         let mut stretch = LINES_PER_COMMIT;
         let mut replans = Replans::default();
         while !self.unwritten.is_empty() {
@@ -55,9 +67,10 @@ impl Run {
             // Taken out, so that planning may borrow both the lines and the run.
             let lines = std::mem::take(&mut self.unwritten);
             let count = stretch.min(lines.len());
-            let tried = self.try_store(&lines, count).await;
+            let tried = self.try_store(&lines, count, linger).await;
             self.unwritten = lines;
             match tried {
+                Ok(Tried::Lingers) => return Ok(()),
                 Ok(Tried::Stored(stored)) => {
                     self.unwritten.drain(..stored);
                     stretch = LINES_PER_COMMIT;
@@ -129,6 +142,7 @@ impl Run {
         &mut self,
         lines: &VecDeque<JournalLine<Position>>,
         count: usize,
+        linger: Linger,
     ) -> Result<Tried, StoreError> {
         let Some(known) = self.known().await? else { return Ok(Tried::Stored(count)) };
         let mut draft = Draft::new(self.state.clone(), known);
@@ -141,6 +155,10 @@ impl Run {
                 }
                 break;
             };
+            if stored > 0 && draft.has_arrivals && steps.iter().any(Step::reads_arrivals) {
+                // It reads the store, so what comes before it is stored first.
+                return Box::pin(self.try_store(lines, stored, Linger::No)).await;
+            }
             to = as_stored(line.position_after);
             draft.at = to;
             for step in steps {
@@ -150,6 +168,13 @@ impl Run {
             if draft.commit_now {
                 break;
             }
+        }
+        if let Linger::Until(until) = linger
+            && stored == lines.len()
+            && draft.only_notes_arrivals()
+            && Instant::now() < until
+        {
+            return Ok(Tried::Lingers);
         }
         self.commit(draft, to).await?;
         Ok(Tried::Stored(stored))

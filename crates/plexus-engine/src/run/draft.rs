@@ -40,6 +40,9 @@ pub(super) struct Draft {
     pub(super) priority: Priority,
     /// Whether the batch ends here, because the next line depends on what this one changes.
     pub(super) commit_now: bool,
+    /// Whether it notes that an answer has arrived. A line that reads what has arrived comes after
+    /// its commit.
+    pub(super) has_arrivals: bool,
     pub(super) ended_chat: bool,
     /// The changed files that its end tells of.
     pub(super) outside: Vec<std::path::PathBuf>,
@@ -80,6 +83,7 @@ impl Draft {
             at: JournalPosition::default(),
             priority: Priority::Normal,
             commit_now: false,
+            has_arrivals: false,
             ended_chat: false,
             outside: Vec::new(),
         }
@@ -128,14 +132,34 @@ impl Draft {
         Ok(())
     }
 
+    /// Notes what became of an answer. One that has arrived needs no transaction of its own: the
+    /// agent goes on with the call, and says so in the next lines.
     pub(super) fn settle(&mut self, record: &ApprovalRecord, fate: Fate) {
         self.flush();
-        self.commit_now = true;
+        match fate {
+            Fate::Delivered => self.has_arrivals = true,
+            Fate::Void => self.commit_now = true,
+        }
         self.changes.push(Change::SettleApproval(SettleApproval {
             id: record.id,
             fate,
             at: UnixMillis::now(),
         }));
+    }
+}
+
+impl Draft {
+    /// Whether it notes that answers have arrived, and nothing else that anybody waits for.
+    pub(super) fn only_notes_arrivals(&self) -> bool {
+        let is_arrival = |change: &Change| matches!(change, Change::SettleApproval(settle) if settle.fate == Fate::Delivered);
+        self.has_arrivals
+            && self.changes.iter().all(is_arrival)
+            && self.events.is_empty()
+            && self.session.is_none()
+            && self.after.is_empty()
+            && self.sends.is_empty()
+            && self.live.is_empty()
+            && !self.commit_now
     }
 }
 

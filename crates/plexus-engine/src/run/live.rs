@@ -29,6 +29,10 @@ impl Pieces {
         self.0.push((at, piece));
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Splits it: before the first whole text, between, after the last.
     fn split(self) -> [Vec<(JournalPosition, Piece)>; 3] {
         let is_whole = |(_, piece): &(_, Piece)| matches!(piece, Piece::Whole);

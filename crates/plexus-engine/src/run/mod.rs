@@ -44,6 +44,7 @@ use plexus_store::{
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+use self::batch::Linger;
 use self::draft::Known;
 pub(crate) use self::ending::{NoExit, close_questions};
 pub use self::handle::RunHandle;
@@ -149,6 +150,8 @@ pub(crate) struct Run {
     journal: JournalDir,
     /// Lines that were read and are not in the store.
     unwritten: VecDeque<JournalLine<Position>>,
+    /// Until when they may wait for the next lines.
+    linger_until: Option<Instant>,
     inbox: InboxSeq,
     /// Lines for the child that the disk has refused so far.
     unsent: VecDeque<OutLine>,
@@ -181,6 +184,15 @@ enum Pumped {
     Nothing,
     /// The journal could not be read, for example because no descriptor was free.
     Unreadable,
+}
+
+/// Whether one look at the journal may leave lines for the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum MayLinger {
+    /// Lines for which nobody waits may wait for the next ones.
+    Yes,
+    /// Every line is stored.
+    No,
 }
 
 /// Why a run's task is over.
@@ -238,6 +250,7 @@ impl Run {
             shown_to: None,
             journal: JournalDir::open(dir.journal(), journal_position(stored.journal)),
             unwritten: VecDeque::new(),
+            linger_until: None,
             inbox: inbox.next_seq(),
             unsent: VecDeque::new(),
             send_again_at: None,
@@ -342,7 +355,7 @@ impl Run {
                 Box::pin(self.consider_parking()).await;
             }
             // Subscribed above, read here, waited for below: growth between the two is not missed.
-            let pumped = match Box::pin(self.pump()).await {
+            let pumped = match Box::pin(self.pump(MayLinger::Yes)).await {
                 Ok(pumped) => pumped,
                 Err(over) => return over,
             };
@@ -357,7 +370,9 @@ impl Run {
                 self.decided(heard);
             }
             if let Ok(command) = commands.try_recv() {
-                Box::pin(self.command(command)).await;
+                if let Err(over) = Box::pin(self.obey(command)).await {
+                    return over;
+                }
                 continue;
             }
             if pumped == Pumped::Stored {
@@ -366,10 +381,12 @@ impl Run {
             self.rest();
             tokio::select! {
                 () = growth.wait() => {}
-                command = commands.recv() => match command {
-                    Some(command) => Box::pin(self.command(command)).await,
-                    None => return Over::Left,
-                },
+                command = commands.recv() => {
+                    let Some(command) = command else { return Over::Left };
+                    if let Err(over) = Box::pin(self.obey(command)).await {
+                        return over;
+                    }
+                }
                 decided = self.awaited.next() => self.decided(decided),
                 () = self.hold.ended() => {
                     return Box::pin(self.finish()).await.err().unwrap_or(Over::Ended);
@@ -379,6 +396,7 @@ impl Run {
                 () = sleep_until(self.ready_by) => self.end_unready().await,
                 // What is due is done above.
                 () = sleep_until(self.whole_by) => {}
+                () = sleep_until(self.linger_until) => {}
                 () = sleep_until(self.ask_by) => self.end_unasked().await,
                 () = sleep_until(self.waits.map(|waits| waits.at)) => {
                     Box::pin(self.consider_parking()).await;
@@ -387,11 +405,20 @@ impl Run {
         }
     }
 
+    /// Does what others ask of the run, once everything that was read is stored.
+    async fn obey(&mut self, command: Command) -> Result<(), Over> {
+        if self.linger_until.is_some() {
+            self.pump(MayLinger::No).await?;
+        }
+        self.command(command).await;
+        Ok(())
+    }
+
     /// After a restart: ask the agent what is open, and send again what it may not have had.
     async fn pick_up(&mut self) -> Result<(), Over> {
         plexus_fault::point!("reattach.run.before");
         self.pay_what_is_owed();
-        while self.pump().await? == Pumped::Stored {}
+        while self.pump(MayLinger::No).await? == Pumped::Stored {}
         if let Err(error) = self.known().await {
             tracing::warn!(run = %self.key, %error, "could not look whether a run is still wanted");
         }
@@ -493,8 +520,9 @@ impl Run {
     }
 
     /// Reads a bounded amount of the journal, at least one whole line, and stores it.
-    async fn pump(&mut self) -> Result<Pumped, Over> {
-        if self.unwritten.is_empty() {
+    async fn pump(&mut self, may_linger: MayLinger) -> Result<Pumped, Over> {
+        let lingering = self.unwritten.len();
+        if self.unwritten.is_empty() || self.linger_until.is_some() {
             plexus_fault::point!("journal.read.before");
             match self.journal.read_lines(READ_BYTES) {
                 Ok(lines) => {
@@ -514,8 +542,20 @@ impl Run {
         if self.unwritten.is_empty() {
             return Ok(Pumped::Nothing);
         }
-        self.store_lines().await?;
-        Ok(Pumped::Stored)
+        let until = self.linger_until.unwrap_or_else(|| Instant::now() + self.settings.linger);
+        let linger = match may_linger {
+            MayLinger::Yes if Instant::now() < until => Linger::Until(until),
+            MayLinger::Yes | MayLinger::No => Linger::No,
+        };
+        if self.linger_until.is_some() && self.unwritten.len() == lingering && linger != Linger::No
+        {
+            return Ok(Pumped::Nothing);
+        }
+        self.store_lines(linger).await?;
+        // A store that cannot be written leaves lines too; they are tried again at once.
+        let lingers = linger != Linger::No && !self.unwritten.is_empty();
+        self.linger_until = lingers.then_some(until);
+        Ok(if lingers { Pumped::Nothing } else { Pumped::Stored })
     }
 
     /// Stores a new state together with other changes, then makes it ours.
