@@ -13,8 +13,8 @@ use super::sql::store_error;
 use super::writer::Health;
 use crate::contract::StoreError;
 
-/// After how many more pages in the log (4 MiB, of 4 KiB each) a checkpoint is worth its flushes. It
-/// counts pages and not what callers wrote: a small change writes many times its size.
+/// After how many more pages in the log (4 MiB, of 4 KiB each) a checkpoint is worth its flushes.
+/// Pages count, and not what callers wrote: a small change writes many times its size.
 const CHECKPOINT_PAGES: u64 = 1024;
 
 /// The writer itself restarts a log of more pages than this (64 MiB, of 4 KiB each): under
