@@ -46,9 +46,15 @@ fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs `test` on the configured number of inputs.
-fn run<S: Strategy>(name: &str, strategy: S, test: impl Fn(S::Value) -> Result<(), TestCaseError>) {
+/// Runs `test` on the configured number of inputs. The strategy is made while no other test counts:
+/// it reads megabytes of recorded lines.
+fn run<S: Strategy>(
+    name: &str,
+    strategy: impl FnOnce() -> S,
+    test: impl Fn(S::Value) -> Result<(), TestCaseError>,
+) {
     let _alone = alone();
+    let strategy = strategy();
     let number =
         |name: &str| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
     let cases =
@@ -140,7 +146,7 @@ fn lines() -> impl Strategy<Value = Vec<u8>> {
 
 #[test]
 fn s10_arbitrary_bytes_neither_panic_nor_allocate_without_bound() {
-    run("bytes", lines(), |line| {
+    run("bytes", lines, |line| {
         let mut parsed = Ok(None);
         // The threads of the test harness allocate too, so a count that is too high is taken again.
         let allocated = (0..3).map(|_| {
@@ -165,13 +171,13 @@ fn s10_arbitrary_bytes_neither_panic_nor_allocate_without_bound() {
 
 #[test]
 fn s10_lines_of_many_small_values_stay_a_small_multiple() {
+    let _alone = alone();
     for piece in ["{},", "[],", "1,", "\"\",", "{\"type\":\"text\",\"text\":\"\\n\"},"] {
         let many = piece.repeat(1_000_000 / piece.len());
         let line = format!(
             r#"{{"type":"assistant","message":{{"content":[{}]}}}}"#,
             many.trim_end_matches(',')
         );
-        let _alone = alone();
         let (before, in_total) = (MEMORY.allocated(), MEMORY.total_allocated());
         let mut parser = ClaudeStreamJsonParser::new();
         let event = parser.parse_line(&line).expect("valid").expect("an event");
@@ -189,7 +195,7 @@ fn s10_lines_of_many_small_values_stay_a_small_multiple() {
 
 #[test]
 fn s10_the_scanner_accepts_what_serde_json_accepts() {
-    run("differential", lines(), |line| {
+    run("differential", lines, |line| {
         let line = String::from_utf8_lossy(&line).into_owned();
         // Only our parser accepts a byte order mark.
         if line.contains('\u{feff}') {
@@ -222,8 +228,11 @@ fn s10_the_scanner_accepts_what_serde_json_accepts() {
 
 #[test]
 fn s10_lines_are_cut_alike_however_the_bytes_arrive() {
-    let bytes = prop::collection::vec(prop_oneof![3 => any::<u8>(), 1 => Just(b'\n')], 0..400);
-    run("line reader", (bytes, 1..50usize, 1..64usize), |(bytes, budget, max_line_bytes)| {
+    let pieces = || {
+        let byte = prop_oneof![3 => any::<u8>(), 1 => Just(b'\n')];
+        (prop::collection::vec(byte, 0..400), 1..50usize, 1..64usize)
+    };
+    run("line reader", pieces, |(bytes, budget, max_line_bytes)| {
         let mut file = tempfile::NamedTempFile::new().expect("a file");
         let mut journal = Journal::open_with(file.path(), 0, JournalOptions { max_line_bytes });
         let mut lines = Vec::new();

@@ -13,13 +13,18 @@ use crate::hub_with_agent::HubWithAgent;
 /// What Claude Code calls the tool. It lists tools of MCP servers only when its model searches.
 const UNLISTED: &str = "mcp__given__put";
 
+/// The prompt of the second chat.
+const LATER: &str = "what is it?";
+
 pub(crate) async fn a_given_tool_is_asked_about_and_an_image_is_seen(
     agent: Agent,
     cli: PathBuf,
 ) -> Result<()> {
     let setup = HubWithAgent::new(agent, cli).await?;
     setup.props.api.respond_with(move |asked| {
-        if asked.tool_results().len() == 2 {
+        // The history of a later chat does not tell: Goose sometimes leaves a tool call out of it.
+        let is_later = asked.texts_to_model().iter().any(|text| text.contains(LATER));
+        if is_later || asked.tool_results().len() == 2 {
             return Some(Step::text("Done."));
         }
         let listed = asked.tool_names().into_iter().find(|tool| tool.ends_with("put"));
@@ -47,7 +52,7 @@ pub(crate) async fn a_given_tool_is_asked_about_and_an_image_is_seen(
     assert!(!events.contains(mcp_tool::SECRET), "{events}");
 
     let images = json!([{"mime_type": picture::TYPE, "data": picture::PNG}]);
-    let seen = json!({"session_id": session, "prompt": "what is it?", "images": images});
+    let seen = json!({"session_id": session, "prompt": LATER, "images": images});
     let chat = setup.hub.ok("agents.chat_async", seen).await["chat"].as_u64().unwrap();
     assert_eq!(setup.hub.wait_for_end(&session, chat).await, "complete");
     let heard = setup.heard();

@@ -276,7 +276,9 @@ async fn a_child_that_floods_hears_the_answer_to_its_question() {
     let approval = hub.wait_for_approval(&session).await;
     hub.respond(&approval, true).await;
     let answered = hub.work().join("answered");
-    let heard = || std::future::ready(std::fs::read_to_string(&answered).ok());
+    // The shell makes the file before it writes: only a whole line is the answer.
+    let whole = || std::fs::read_to_string(&answered).ok().filter(|line| line.ends_with('\n'));
+    let heard = || std::future::ready(whole());
     let heard = testkit::eventually_async("the answer", DEADLINE, heard).await;
     assert!(heard.contains("allow"), "{heard}");
     hub.end_children().await;

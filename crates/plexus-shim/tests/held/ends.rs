@@ -83,7 +83,12 @@ fn processes_of_a_run_are_found_by_its_name_when_the_shim_is_gone() {
     let mut shim =
         Shim::start("setsid sh -c 'setsid sleep 600 &'; sleep 600 & echo ready; read -r line");
     shim.wait_for_line("ready");
-    let mut family = shim.family();
+    // The shim, the child and two `sleep`s. A process that is just being replaced by `sleep` has no
+    // surroundings to read for a moment, so one look may miss it.
+    let mut family = wait_for("four processes", || {
+        let family = shim.family();
+        (family.len() == 4).then_some(family)
+    });
     family.retain(|pid| *pid != shim.pid().shim_pid);
     shim.process.kill().unwrap();
     shim.process.wait().unwrap();

@@ -145,8 +145,10 @@ fn several_are_decided_at_once_by_the_beginnings_of_their_ids() {
         serde_json::from_str(&installation.works(&["pending", "--json"])).unwrap()
     };
     eventually("three requests", || (waiting().len() == 3).then_some(()));
-    let ids: Vec<String> =
-        waiting().iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect();
+    // Agents may ask in another order than they were started in.
+    let mut asked = waiting();
+    asked.sort_by_key(|it| it["input"]["command"].to_string());
+    let ids: Vec<String> = asked.iter().map(|it| it["id"].as_str().unwrap().to_owned()).collect();
     // All ids of one moment begin alike.
     let both = installation.fails(&["approve", &ids[0][..4]]);
     assert!(both.contains("3 approvals begin like this"), "{both}");

@@ -360,7 +360,8 @@ async fn a_deleted_data_directory_is_said_by_healthz_and_nothing_is_acknowledged
     let operator = token(&installation);
     let http = reqwest::Client::builder().no_proxy().build().unwrap();
     let create = async |name: &str| -> Value {
-        let params = json!({"name": name, "working_dir": installation.work()});
+        // An agent that is started early would write into the directory while it is removed.
+        let params = json!({"name": name, "working_dir": installation.work(), "prestart": false});
         let call =
             json!({"jsonrpc": "2.0", "id": 1, "method": "claudecode.create", "params": params});
         let asked = http
