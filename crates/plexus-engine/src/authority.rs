@@ -56,7 +56,7 @@ impl Authority {
     pub async fn reach(&self, caller: &Caller, id: SessionId) -> Result<SessionRecord, CallError> {
         let hidden = || {
             CallError::not_found(format_args!("find the session {id}"))
-                .with_hint("claudecode.list shows the sessions you may use")
+                .with_hint("agents.list shows the sessions you may use")
         };
         let found = |result: Result<SessionRecord, StoreError>| match result {
             Ok(session) => Ok(session),
@@ -112,7 +112,7 @@ impl Authority {
     async fn find_by_name(&self, caller: &Caller, name: &str) -> Result<SessionRecord, CallError> {
         let unknown = || {
             CallError::not_found(format_args!("find the session {name:?}"))
-                .with_hint("names are exact; claudecode.list shows them")
+                .with_hint("names are exact; agents.list shows them")
         };
         match self.store.session_named(caller.session(), name).await {
             Ok(session) => return self.reach(caller, session.id).await,

@@ -30,7 +30,7 @@ impl ClaudeCode {
         if params.wait_ms.is_some() {
             return Err(CallError::invalid("take wait_ms: chat_async returns at once")
                 .with_field("wait_ms")
-                .with_hint("claudecode.chat waits, claudecode.poll reads"));
+                .with_hint("agents.chat waits, agents.poll reads"));
         }
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         let started = self.start_chat(call.caller, &session, &params).await?;
@@ -129,7 +129,7 @@ impl ClaudeCode {
     /// running chat as `streams` does, unless it has ended in the meantime.
     async fn one_is_running(&self, session: &SessionRecord) -> Result<CallError, CallError> {
         let busy = CallError::busy("start a chat: one is running in this session", BUSY_RETRY_MS)
-            .with_hint("claudecode.send steers the running one, claudecode.cancel ends it");
+            .with_hint("agents.send steers the running one, agents.cancel ends it");
         let Some(open) = self.store.session(session.id).await?.open_chat() else {
             return Ok(busy);
         };
@@ -145,7 +145,7 @@ impl ClaudeCode {
         let session = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         let idle = || {
             CallError::conflict("send: no chat is running in this session")
-                .with_hint("claudecode.chat_async starts one")
+                .with_hint("agents.chat_async starts one")
         };
         if session.open_chat().is_none() {
             return Err(idle());
@@ -160,7 +160,7 @@ impl ClaudeCode {
             return Err(CallError::conflict(
                 "send: the agent is parked until its question is decided",
             )
-            .with_hint("loopback.respond decides it, claudecode.cancel ends the chat"));
+            .with_hint("loopback.respond decides it, agents.cancel ends the chat"));
         }
         let handle = self
             .supervisor

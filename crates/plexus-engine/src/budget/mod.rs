@@ -43,7 +43,7 @@ pub async fn prepare(
                 ErrorKind::Forbidden,
                 format_args!("start a chat: the budget of {} for {what} is used up", holder.name),
             )
-            .with_hint("its creator can give a larger one with claudecode.budget_set"));
+            .with_hint("its creator can give a larger one with agents.budget_set"));
         }
         set_aside(&mut reservation, &holder, &totals);
     }
@@ -162,7 +162,7 @@ pub fn check(budget: &Budget, totals: &SpendTotals) -> Result<(), CallError> {
             wall_secs: wall_ms as f64 / 1e3,
             children: totals.descendants,
         })
-        .with_hint("standing says what is spent; claudecode.cancel stops what runs"))
+        .with_hint("standing says what is spent; agents.cancel stops what runs"))
 }
 
 /// Tokens, read and written.

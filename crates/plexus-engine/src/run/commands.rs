@@ -153,7 +153,7 @@ impl Run {
         let mut state = self.state.clone();
         if state.chat.is_none() || self.facts.is_closing() {
             return Err(CallError::conflict("send: no chat is running")
-                .with_hint("claudecode.chat_async starts one"));
+                .with_hint("agents.chat_async starts one"));
         }
         if !state.mind.powers().steer {
             return Err(CallError::invalid(

@@ -87,10 +87,7 @@ mod tests {
     #[test]
     fn a_hint_names_commands() {
         for (hint, told) in [
-            (
-                "names are exact; claudecode.list shows them",
-                "names are exact; `plexus ps` shows them",
-            ),
+            ("names are exact; agents.list shows them", "names are exact; `plexus ps` shows them"),
             ("`identity.parents` lists them.", "`plexus parents` lists them."),
             ("see loopback.pending.", "see `plexus pending`."),
             ("with claudecode.budget_set", "with `plexus call agents.budget_set`"),
