@@ -35,6 +35,7 @@ use crate::settings::Settings;
 use crate::start::{Address, Starter};
 use crate::supervisor::Supervisor;
 use crate::sweep::sweep;
+use crate::wait::patiently;
 
 /// Supervision over one store.
 pub struct Engine {
@@ -192,15 +193,17 @@ impl Engine {
     /// Returns how many runs were picked up.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// When the store cannot be read, after a minute of trying where it only does not answer.
     pub async fn start(&self) -> Result<usize, StoreError> {
         if let Some(heartbeat) = &self.heartbeat {
-            heartbeat.register().await?;
+            patiently("register this server", || heartbeat.register()).await?;
         }
-        self.supervisor.drop_needless_copies().await?;
-        let picked_up = self.supervisor.reattach().await?;
+        let supervisor = &self.supervisor;
+        patiently("read what is parked", || supervisor.drop_needless_copies()).await?;
+        let picked_up = supervisor.reattach().await?;
         // What was being woken and has no process is parked again.
-        self.supervisor.put_back_waking(Whose::Ours).await?;
+        let put_back = || supervisor.put_back_waking(Whose::Ours);
+        patiently("park again what was being woken", put_back).await?;
         if let Some(heartbeat) = &self.heartbeat {
             heartbeat.sweep().await;
             self.tasks.spawn(Arc::clone(heartbeat).keep());

@@ -1,6 +1,7 @@
 //! Waiting for decisions: subscribe, read, wait. A commit between the read and the subscription
 //! would otherwise wake nobody. Methods that wait use
-//! [`LongPoll`](crate::reading::long_poll::LongPoll).
+//! [`LongPoll`](crate::reading::long_poll::LongPoll). And waiting for a store that does not answer,
+//! and for a task of ours.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -9,9 +10,63 @@ use std::time::Duration;
 use plexus_core::ApprovalId;
 use plexus_store::{ApprovalRecord, ApprovalStatus, Store, StoreError, Topic};
 use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+use tokio::time::error::Elapsed;
 
 /// How long to wait before a store or disk that refuses is tried again. Nothing is lost meanwhile.
 pub const STORE_RETRY: Duration = Duration::from_millis(250);
+
+/// How long a server that starts waits for a store that does not answer. Its children wait as long,
+/// and what they asked is in their journals. A server that gave up sooner would leave them waiting
+/// until somebody starts another.
+const START_PATIENCE: Duration = Duration::from_secs(60);
+
+/// Tries again while the store is away or busy, for at most [`START_PATIENCE`]. An attempt that
+/// failed must have changed nothing that the next one cannot do again.
+pub(crate) async fn patiently<T, F>(what: &str, attempt: impl Fn() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let deadline = Instant::now() + START_PATIENCE;
+    let mut is_told = false;
+    loop {
+        match attempt().await {
+            Err(error @ (StoreError::Unavailable { .. } | StoreError::Busy { .. }))
+                if Instant::now() < deadline =>
+            {
+                if !is_told {
+                    let secs = START_PATIENCE.as_secs();
+                    tracing::warn!(%error, "could not {what} yet; trying again for {secs} s");
+                    is_told = true;
+                }
+                tokio::time::sleep(STORE_RETRY).await;
+            }
+            ended => return ended,
+        }
+    }
+}
+
+/// How finely [`while_awake`] counts. A process that stands still loses at most one of these.
+const AWAKE_TICK: Duration = Duration::from_secs(1);
+
+/// Waits for one of our own tasks, for at most `patience`, and does not count the time in which
+/// this process stood still. An ordinary timeout would be over when the process wakes, before the
+/// other task could answer, although it may have done what was asked.
+pub(crate) async fn while_awake<T>(
+    patience: Duration,
+    answer: impl Future<Output = T>,
+) -> Result<T, Elapsed> {
+    let mut answer = std::pin::pin!(answer);
+    let mut left = patience;
+    loop {
+        let tick = left.min(AWAKE_TICK);
+        left -= tick;
+        match tokio::time::timeout(tick, &mut answer).await {
+            Err(_) if !left.is_zero() => {}
+            ended => return ended,
+        }
+    }
+}
 
 /// How often a caller that waits for a row reads it without a wake: a row that is deleted with its
 /// session wakes nobody.
@@ -115,5 +170,70 @@ impl Decisions {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use plexus_store::Thing;
+
+    use super::*;
+
+    fn away() -> StoreError {
+        StoreError::Unavailable { message: "no answer".into(), source: None }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_comes_back_is_waited_for() {
+        let tries = Cell::new(0);
+        let read = patiently("read", async || {
+            tries.set(tries.get() + 1);
+            if tries.get() < 3 { Err(away()) } else { Ok(tries.get()) }
+        });
+        assert_eq!(read.await.unwrap(), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_stays_away_is_given_up() {
+        let begun = Instant::now();
+        let read = patiently("read", async || Err::<(), _>(away())).await;
+        assert!(matches!(read, Err(StoreError::Unavailable { .. })), "{read:?}");
+        assert!(begun.elapsed() >= START_PATIENCE);
+    }
+
+    /// Longer than the patience of the tests below.
+    const STANDSTILL: Duration = Duration::from_secs(30);
+
+    const PATIENCE: Duration = Duration::from_secs(15);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_stood_still_hears_its_own_task() {
+        let (done, answer) = tokio::sync::oneshot::channel();
+        let waiting = tokio::spawn(while_awake(PATIENCE, answer));
+        tokio::task::yield_now().await;
+        tokio::time::advance(STANDSTILL).await;
+        done.send("stored").unwrap();
+        assert_eq!(waiting.await.unwrap().unwrap().unwrap(), "stored");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_does_not_answer_is_given_up() {
+        let begun = Instant::now();
+        assert!(while_awake(PATIENCE, std::future::pending::<()>()).await.is_err());
+        assert!(begun.elapsed() >= PATIENCE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_another_try_cannot_mend_is_said_at_once() {
+        let tries = Cell::new(0);
+        let missing = || StoreError::not_found(Thing::Session, "s1");
+        let read = patiently("read", async || {
+            tries.set(tries.get() + 1);
+            Err::<(), _>(missing())
+        });
+        assert!(matches!(read.await, Err(StoreError::NotFound { .. })));
+        assert_eq!(tries.get(), 1);
     }
 }

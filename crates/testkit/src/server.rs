@@ -273,7 +273,9 @@ impl TestServer {
         self.running.as_ref().context("the server does not run")
     }
 
-    fn log_path(&self) -> PathBuf {
+    /// Returns the file that [`log`](Self::log) reads.
+    #[must_use]
+    pub fn log_path(&self) -> PathBuf {
         self.folder.path().join("server.log")
     }
 

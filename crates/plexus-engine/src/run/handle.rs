@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::state::StopReason;
 use crate::prompt::Prompt;
+use crate::wait::while_awake;
 
 /// Commands that may wait for a run.
 pub(crate) const COMMAND_QUEUE: usize = 256;
@@ -104,7 +105,7 @@ impl RunHandle {
             self.commands.send(command(done)).await.map_err(|_| gone())?;
             answer.await.map_err(|_| gone())?
         };
-        tokio::time::timeout(ASK_PATIENCE, asking).await.unwrap_or_else(|_| {
+        while_awake(ASK_PATIENCE, asking).await.unwrap_or_else(|_| {
             Err(CallError::unavailable(format_args!("{what}: the run does not answer"))
                 .with_hint("try again, and look whether the disk is full"))
         })

@@ -17,6 +17,7 @@ use crate::parking::waker::parked_of;
 use crate::run::is_of_earlier_boot;
 use crate::run::state::RunState;
 use crate::start::StartError;
+use crate::wait::patiently;
 
 /// How long a shim that was started by an earlier server may take until it has written its
 /// `pid.json`.
@@ -25,7 +26,7 @@ const LATE_SHIM: Duration = Duration::from_secs(5);
 impl Supervisor {
     /// At start: picks up every run that has not ended, and starts every chat that has none.
     pub(crate) async fn reattach(&self) -> Result<usize, StoreError> {
-        let mut runs = self.store.open_runs().await?;
+        let mut runs = patiently("read the runs of before", || self.store.open_runs()).await?;
         let ours = self.store.lease().map(|lease| lease.server);
         runs.retain(|run| run.server == ours);
         let count = runs.len();
@@ -43,11 +44,14 @@ impl Supervisor {
         while let Some(page) = next {
             let filter =
                 SessionFilter { status: Some(SessionStatus::Running), ..SessionFilter::default() };
-            let sessions = self.store.sessions(filter, page).await?;
+            let read = || self.store.sessions(filter.clone(), page);
+            let sessions = patiently("read the running sessions", read).await?;
             for session in
                 sessions.items.iter().filter(|session| !unreachable.contains(&session.id))
             {
-                self.start_if_nobody_serves(session).await?;
+                // Nothing is served before every read has succeeded, so it may be tried again.
+                let start = || self.start_if_nobody_serves(session);
+                patiently("look at a running chat", start).await?;
             }
             next = page.then(sessions.next);
         }
@@ -104,7 +108,8 @@ impl Supervisor {
         // will find.
         orphans::end_members(dir);
         let why = "the server stopped before the process was started";
-        Ok(self.starter.end_unstarted(stored.key, dir, why).await?)
+        let end = || self.starter.end_unstarted(stored.key, dir, why);
+        Ok(patiently("end a run that never began", end).await?)
     }
 }
 

@@ -1,8 +1,10 @@
 //! `SIGKILL` of the database, and faults on the connection to it: children go on writing their
 //! journals, and nothing that was acknowledged is lost.
 
+use std::path::Path;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::json;
 use testkit::postgres;
 use testkit::proxy::{Proxy, Weather};
@@ -127,4 +129,40 @@ pub(crate) async fn connections_that_are_cut_delayed_half_closed_or_unanswered_c
     }
     assert!(told.iter().all(|told| told.ok), "{told:#?}");
     history::check(&cluster, 2, &sessions, &told).await;
+}
+
+#[cfg(feature = "faults")]
+pub(crate) async fn a_server_whose_database_dies_while_it_starts_waits_for_it() {
+    const STANDS_STILL_AT: &str = "reattach.look";
+    let mut postgres = postgres::own();
+    let url = postgres.fresh_database().unwrap();
+    let mut cluster = Cluster::start(&[&url], LONG_LEASE).await;
+    let session = cluster.create(0, "asks").await;
+    cluster.chat(0, &session, &writes("asks.txt")).await;
+    let approval = cluster.approval(0, &session).await;
+
+    // The next server stands still where it looks at the runs of the one before.
+    let faults = tempfile::tempdir().unwrap();
+    let mark = faults.path().join(format!("{STANDS_STILL_AT}@1"));
+    let mut env = crate::cluster::options(0, &url, LONG_LEASE, cluster.folder()).env;
+    env.push(("PLEXUS_FAULT".to_owned(), format!("{STANDS_STILL_AT}:freeze@1")));
+    env.push(("PLEXUS_FAULT_DIR".to_owned(), faults.path().display().to_string()));
+    let server = &mut cluster.nodes[0];
+    server.kill_9().unwrap();
+    server.set_env(env);
+    let log = server.log_path();
+    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let (started, ()) = tokio::join!(server.start_again(), async {
+        let stands = async || read(&mark).strip_suffix('\n')?.parse().ok();
+        let pid = testkit::eventually_async("the server stands still", DEADLINE, stands).await;
+        postgres.kill_9().unwrap();
+        testkit::process::signal(pid, Signal::CONT);
+        let waits = async || read(&log).contains("trying again for").then_some(());
+        testkit::eventually_async("the server waits for its database", DEADLINE, waits).await;
+        postgres.start_again().unwrap();
+    });
+    started.unwrap();
+    cluster.allow(0, &approval).await;
+    let (status, events) = cluster.end(0, &session).await;
+    assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["before", "after"]));
 }
