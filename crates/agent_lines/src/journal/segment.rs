@@ -7,7 +7,11 @@ use std::path::{Path, PathBuf};
 use super::{JournalError, LineContent};
 use crate::line::{LineSplitter, SplitLine};
 
-/// How much is read from the file at once.
+/// How much is read from the file at first. Most reads find a line or two, and a buffer is cleared
+/// before it is used.
+const FIRST_CHUNK_BYTES: usize = 8 * 1024;
+
+/// How much is read at once when there is more.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A file and how far it was read. Everything between `line_start` and `read_to` is an unfinished
@@ -71,7 +75,7 @@ impl Segment {
         mut each: impl FnMut(LineContent, u64),
     ) -> Result<Stopped, JournalError> {
         let mut budget = max_bytes;
-        let mut chunk = vec![0; CHUNK_BYTES.min(max_bytes.max(1))];
+        let mut chunk = vec![0; FIRST_CHUNK_BYTES.min(max_bytes.max(1))];
         while budget > 0 {
             let wanted = chunk.len().min(budget);
             let got = self.read_chunk(&mut chunk[..wanted])?;
@@ -86,6 +90,9 @@ impl Segment {
                 let after = read_from + (got - input.len()) as u64;
                 each(line.into(), after);
                 self.line_start = after;
+            }
+            if got == chunk.len() {
+                chunk.resize(CHUNK_BYTES.min(max_bytes.max(1)), 0);
             }
         }
         Ok(Stopped::AtBudget)

@@ -45,7 +45,7 @@ impl Stopper for Supervisor {
     fn stop(&self, session: SessionId, reason: StopReason, words: String) {
         // A child that is still starting has no handle yet; it is found at the next look.
         let Some(handle) = self.handle(session) else { return };
-        if handle.commands.try_send(Command::Stop { reason, words }).is_err() {
+        if handle.commands.try_send(Box::new(Command::Stop { reason, words })).is_err() {
             tracing::debug!(%session, "a chat that is to stop is busy or gone; it is looked at \
                 again");
         }

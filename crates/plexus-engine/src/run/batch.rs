@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
 
 use agent_lines::journal::{JournalLine, LineContent, Position};
 use plexus_core::CallError;
@@ -14,6 +13,7 @@ use plexus_store::{
 use plexus_wire::ChatEvent;
 
 use super::draft::{After, Draft, Known, as_stored};
+use super::pump::Linger;
 use super::state::{Begun, OpenChat, StopReason};
 use super::{Over, Run};
 use crate::driver::{Say, Step};
@@ -32,15 +32,6 @@ enum Rest {
     Counts,
     /// It cannot be stored either: the run is stopped.
     Stops,
-}
-
-/// Whether lines may wait for those that follow them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Linger {
-    /// They may, until then.
-    Until(Instant),
-    /// They are stored now.
-    No,
 }
 
 /// How a stretch went.
@@ -157,7 +148,7 @@ impl Run {
             };
             if stored > 0 && draft.has_arrivals && steps.iter().any(Step::reads_arrivals) {
                 // It reads the store, so what comes before it is stored first.
-                return Box::pin(self.try_store(lines, stored, Linger::No)).await;
+                return Box::pin(self.try_store(lines, stored, Linger::Refused)).await;
             }
             to = as_stored(line.position_after);
             draft.at = to;
@@ -169,11 +160,7 @@ impl Run {
                 break;
             }
         }
-        if let Linger::Until(until) = linger
-            && stored == lines.len()
-            && draft.only_notes_arrivals()
-            && Instant::now() < until
-        {
+        if linger == Linger::Allowed && stored == lines.len() && draft.only_notes_arrivals() {
             return Ok(Tried::Lingers);
         }
         self.commit(draft, to).await?;

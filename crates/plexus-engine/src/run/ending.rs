@@ -13,9 +13,9 @@ use plexus_store::{
 use plexus_wire::{ChatEvent, Usage};
 use serde::Serialize;
 
-use super::batch::Linger;
+use super::pump::{Linger, Pumped};
 use super::state::{Begun, OpenChat, RunState, StopReason};
-use super::{Keeping, MayLinger, Over, Pumped, Run, approvals_of, outside};
+use super::{Keeping, Over, Run, approvals_of, outside};
 use crate::approvals::Approvals;
 use crate::driver::{Channel, TurnReport};
 use crate::event::ToNewEvent;
@@ -181,7 +181,7 @@ impl Run {
         }
         let rest = self.read_to_the_end().await?;
         while !self.unwritten.is_empty() {
-            self.store_lines(Linger::No).await?;
+            self.store_lines(Linger::Refused).await?;
         }
         loop {
             match self.store_end(exit.as_ref()).await {
@@ -210,7 +210,7 @@ impl Run {
     async fn read_to_the_end(&mut self) -> Result<Rest, Over> {
         let mut tries = 0;
         loop {
-            match self.pump(MayLinger::No).await? {
+            match self.pump(Linger::Refused).await? {
                 Pumped::Stored => tries = 0,
                 Pumped::Nothing => break,
                 Pumped::Unreadable if tries < READ_TRIES => tries += 1,

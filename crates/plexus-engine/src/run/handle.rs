@@ -59,7 +59,8 @@ pub(crate) enum Taken {
 #[derive(Clone, Debug)]
 pub struct RunHandle {
     pub(crate) key: RunKey,
-    pub(crate) commands: mpsc::Sender<Command>,
+    /// Boxed: a channel keeps room for 32 of them from the start, and every waiting run has one.
+    pub(crate) commands: mpsc::Sender<Box<Command>>,
     pub(crate) facts: Arc<Facts>,
     pub(crate) ended: watch::Receiver<bool>,
     /// Cancelled when the run is not this server's any more: its child is ended, and nothing more
@@ -78,7 +79,7 @@ impl RunHandle {
     /// Asks an idle run to leave. It takes no more work from this moment on, so nobody asks it
     /// twice.
     pub(crate) fn ask_to_leave(&self) {
-        match self.commands.try_send(Command::Close) {
+        match self.commands.try_send(Box::new(Command::Close)) {
             Ok(()) => self.facts.set_closing(),
             Err(_) => tracing::debug!(run = %self.key, "an idle child is busy; it is asked again"),
         }
@@ -102,7 +103,7 @@ impl RunHandle {
         let (done, answer) = oneshot::channel();
         let gone = || CallError::conflict(format_args!("{what}: the chat has just ended"));
         let asking = async {
-            self.commands.send(command(done)).await.map_err(|_| gone())?;
+            self.commands.send(Box::new(command(done))).await.map_err(|_| gone())?;
             answer.await.map_err(|_| gone())?
         };
         while_awake(ASK_PATIENCE, asking).await.unwrap_or_else(|_| {

@@ -7,6 +7,7 @@
 //!
 //! In reading order:
 //! - this file: the loop, and how a run is picked up after a restart;
+//! - `pump`: reading the journal, and which lines may wait for the next;
 //! - [`state`]: what must be known of a run to go on with it;
 //! - [`handle`]: what others hold of a run; `commands`: what they ask of it, and what leaves for
 //!   the child;
@@ -27,6 +28,7 @@ mod live;
 mod outside;
 mod park;
 mod permission;
+mod pump;
 pub(crate) mod state;
 mod steps;
 pub(crate) mod woken;
@@ -35,7 +37,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use agent_lines::journal::{JournalDir, JournalLine, JournalWatcher, LineContent, Position};
+use agent_lines::journal::{JournalDir, JournalLine, JournalWatcher, Position};
 use plexus_shim::layout::{InboxSeq, RunDir, SegmentNo};
 use plexus_store::{
     ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, JournalPosition, PageRequest, Patch,
@@ -44,12 +46,12 @@ use plexus_store::{
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use self::batch::Linger;
 use self::draft::Known;
 pub(crate) use self::ending::{NoExit, close_questions};
 pub use self::handle::RunHandle;
 pub(crate) use self::handle::{COMMAND_QUEUE, Command, Facts, Taken};
 use self::ladder::Ladder;
+use self::pump::{Linger, Pumped};
 use self::state::{RunState, StopReason};
 use crate::approvals::Approvals;
 use crate::deltas::{DeltaSender, Deltas};
@@ -58,11 +60,7 @@ use crate::hold::Hold;
 use crate::node::Trust;
 use crate::prompt::prompt_of;
 use crate::settings::Settings;
-use crate::wait::{Decisions, STORE_RETRY};
-
-/// How much of a journal one look takes, so that one talkative child does not hold up its own
-/// commands.
-const READ_BYTES: usize = 512 * 1024;
+use crate::wait::Decisions;
 
 /// How long a shim that lets go of its child may take after it was asked twice, which is asking it
 /// to kill.
@@ -175,25 +173,8 @@ pub(crate) struct Run {
     pub(crate) held: CancellationToken,
 }
 
-/// What one look at the journal brought.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Pumped {
-    /// Lines, which were handed to the store. There may be more.
-    Stored,
-    /// No whole line: everything up to here was read.
-    Nothing,
-    /// The journal could not be read, for example because no descriptor was free.
-    Unreadable,
-}
-
-/// Whether one look at the journal may leave lines for the next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum MayLinger {
-    /// Lines for which nobody waits may wait for the next ones.
-    Yes,
-    /// Every line is stored.
-    No,
-}
+/// Where a run's task takes what others ask of it.
+type Commands = mpsc::Receiver<Box<Command>>;
 
 /// Why a run's task is over.
 enum Over {
@@ -277,8 +258,8 @@ impl Run {
     /// Stopping in the middle of anything is safe: what is not in the store is in the journal, and
     /// what is decided and not delivered is sent again.
     pub(crate) async fn run(
-        mut self,
-        mut commands: mpsc::Receiver<Command>,
+        mut self: Box<Self>,
+        mut commands: Commands,
         ended: watch::Sender<bool>,
     ) {
         let (shutdown, held) = (self.shutdown.clone(), self.held.clone());
@@ -329,7 +310,7 @@ impl Run {
 
     /// The loop. Its calls are boxed: a run may wait for hours, and must not keep memory for what
     /// it does rarely.
-    async fn serve(&mut self, commands: &mut mpsc::Receiver<Command>) -> Over {
+    async fn serve(&mut self, commands: &mut Commands) -> Over {
         let mut growth = self.watcher.subscribe(&self.dir.journal());
         if self.origin == Origin::Found
             && let Err(over) = Box::pin(self.pick_up()).await
@@ -355,7 +336,7 @@ impl Run {
                 Box::pin(self.consider_parking()).await;
             }
             // Subscribed above, read here, waited for below: growth between the two is not missed.
-            let pumped = match Box::pin(self.pump(MayLinger::Yes)).await {
+            let pumped = match Box::pin(self.pump(Linger::Allowed)).await {
                 Ok(pumped) => pumped,
                 Err(over) => return over,
             };
@@ -370,7 +351,7 @@ impl Run {
                 self.decided(heard);
             }
             if let Ok(command) = commands.try_recv() {
-                if let Err(over) = Box::pin(self.obey(command)).await {
+                if let Err(over) = Box::pin(self.obey(*command)).await {
                     return over;
                 }
                 continue;
@@ -383,7 +364,7 @@ impl Run {
                 () = growth.wait() => {}
                 command = commands.recv() => {
                     let Some(command) = command else { return Over::Left };
-                    if let Err(over) = Box::pin(self.obey(command)).await {
+                    if let Err(over) = Box::pin(self.obey(*command)).await {
                         return over;
                     }
                 }
@@ -405,10 +386,11 @@ impl Run {
         }
     }
 
-    /// Does what others ask of the run, once everything that was read is stored.
+    /// Does what others ask of the run, once everything that was read is stored. A store that
+    /// cannot be written holds up no command: the lines stay in the journal.
     async fn obey(&mut self, command: Command) -> Result<(), Over> {
         if self.linger_until.is_some() {
-            self.pump(MayLinger::No).await?;
+            self.pump(Linger::Refused).await?;
         }
         self.command(command).await;
         Ok(())
@@ -418,7 +400,7 @@ impl Run {
     async fn pick_up(&mut self) -> Result<(), Over> {
         plexus_fault::point!("reattach.run.before");
         self.pay_what_is_owed();
-        while self.pump(MayLinger::No).await? == Pumped::Stored {}
+        while self.pump(Linger::Refused).await? == Pumped::Stored {}
         if let Err(error) = self.known().await {
             tracing::warn!(run = %self.key, %error, "could not look whether a run is still wanted");
         }
@@ -508,54 +490,9 @@ impl Run {
         }
     }
 
-    /// Gives back what only reading needs: a child that waits for an answer writes nothing
-    /// meanwhile.
-    fn rest(&mut self) {
-        self.unwritten.shrink_to_fit();
-    }
-
     /// Whether the child is about to go, or is being ended.
     fn is_leaving(&self) -> bool {
         self.facts.is_closing() || self.ladder.is_some()
-    }
-
-    /// Reads a bounded amount of the journal, at least one whole line, and stores it.
-    async fn pump(&mut self, may_linger: MayLinger) -> Result<Pumped, Over> {
-        let lingering = self.unwritten.len();
-        if self.unwritten.is_empty() || self.linger_until.is_some() {
-            plexus_fault::point!("journal.read.before");
-            match self.journal.read_lines(READ_BYTES) {
-                Ok(lines) => {
-                    plexus_fault::point!("journal.read.after", when !lines.is_empty());
-                    self.facts.add_journal_bytes(
-                        lines.iter().map(|line| line_bytes(&line.content)).sum(),
-                    );
-                    self.unwritten.extend(lines);
-                }
-                Err(error) => {
-                    tracing::error!(run = %self.key, %error, "could not read a journal");
-                    tokio::time::sleep(STORE_RETRY).await;
-                    return Ok(Pumped::Unreadable);
-                }
-            }
-        }
-        if self.unwritten.is_empty() {
-            return Ok(Pumped::Nothing);
-        }
-        let until = self.linger_until.unwrap_or_else(|| Instant::now() + self.settings.linger);
-        let linger = match may_linger {
-            MayLinger::Yes if Instant::now() < until => Linger::Until(until),
-            MayLinger::Yes | MayLinger::No => Linger::No,
-        };
-        if self.linger_until.is_some() && self.unwritten.len() == lingering && linger != Linger::No
-        {
-            return Ok(Pumped::Nothing);
-        }
-        self.store_lines(linger).await?;
-        // A store that cannot be written leaves lines too; they are tried again at once.
-        let lingers = linger != Linger::No && !self.unwritten.is_empty();
-        self.linger_until = lingers.then_some(until);
-        Ok(if lingers { Pumped::Nothing } else { Pumped::Stored })
     }
 
     /// Stores a new state together with other changes, then makes it ours.
@@ -604,13 +541,6 @@ async fn approvals_of(
     Ok(store.approvals(filter, page).await?.items)
 }
 
-fn line_bytes(content: &LineContent) -> usize {
-    match content {
-        LineContent::Whole(bytes) => bytes.len(),
-        LineContent::TooLong { size, .. } => usize::try_from(*size).unwrap_or(usize::MAX),
-    }
-}
-
 /// The place in a journal after what is stored of it.
 pub(crate) fn journal_position(stored: JournalPosition) -> Position {
     if stored.segment == 0 {
@@ -632,15 +562,15 @@ mod tests {
     use super::*;
 
     /// What a run's task takes while it waits. Every waiting agent has one.
-    const MOST_BYTES: usize = 6 * 1024;
+    const MOST_BYTES: usize = 4 * 1024 + 512;
 
-    fn size_of_task<F>(_: fn(Run, mpsc::Receiver<Command>, watch::Sender<bool>) -> F) -> usize {
+    fn size_of_task<F>(_: fn(Box<Run>, Commands, watch::Sender<bool>) -> F) -> usize {
         size_of::<F>()
     }
 
     #[test]
     fn a_run_that_waits_takes_little_memory() {
-        let bytes = size_of_task(Run::run);
-        assert!(bytes <= MOST_BYTES, "{bytes} bytes, {} of them the run itself", size_of::<Run>());
+        let (task, run) = (size_of_task(Run::run), size_of::<Run>());
+        assert!(task + run <= MOST_BYTES, "{task} bytes of the task and {run} of the run");
     }
 }

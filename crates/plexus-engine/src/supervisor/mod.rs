@@ -168,7 +168,7 @@ impl Supervisor {
                 return Ok(());
             }
             // It leaves, or is about to: two processes must not share a conversation.
-            let _leaving = handle.commands.send(Command::Close).await;
+            let _leaving = handle.commands.send(Box::new(Command::Close)).await;
             if !handle.wait_for_end().await {
                 // The server stops; the chat is served by the next one.
                 return Ok(());
@@ -194,13 +194,13 @@ impl Supervisor {
             false => None,
         };
         let (taken, answer) = oneshot::channel();
-        let command = Command::Chat {
+        let command = Box::new(Command::Chat {
             chat: chat.number,
             prompt_uuid: chat.prompt_uuid,
             prompt: prompt.clone(),
             start,
             taken,
-        };
+        });
         match handle.commands.send(command).await {
             Ok(()) => answer.await.unwrap_or(Taken::No),
             Err(_) => Taken::No,
@@ -234,6 +234,8 @@ impl Supervisor {
         let handle = RunHandle { key: run.key, commands, facts, ended: ended_seen, held };
         self.live().insert(run.key.session, handle);
         let span = tracing::info_span!("run", session = %run.key.session, run = run.key.n);
+        // Boxed: the task would keep room for every stage through which the run is moved.
+        let run = Box::new(run);
         let running = async move {
             let _place = place;
             run.run(queue, ended).await;
@@ -294,7 +296,8 @@ impl Supervisor {
         let handles: Vec<RunHandle> = sessions.iter().filter_map(|id| self.handle(*id)).collect();
         let ending = async {
             for handle in &handles {
-                let _gone = handle.commands.send(Command::Kill { reason: reason.to_owned() }).await;
+                let kill = Command::Kill { reason: reason.to_owned() };
+                let _gone = handle.commands.send(Box::new(kill)).await;
             }
             for handle in &handles {
                 handle.wait_for_end().await;

@@ -136,7 +136,7 @@ impl Supervisor {
     pub(super) fn park_what_waits(&self) {
         for handle in self.handles() {
             let (done, _nobody) = oneshot::channel();
-            if handle.commands.try_send(Command::Park { done }).is_err() {
+            if handle.commands.try_send(Box::new(Command::Park { done })).is_err() {
                 tracing::debug!(run = %handle.key, "a run is too busy to be parked");
             }
         }
@@ -148,7 +148,7 @@ impl Supervisor {
         let mut parking = Vec::new();
         for handle in self.handles() {
             let (done, answer) = oneshot::channel();
-            if handle.commands.send(Command::Park { done }).await.is_ok()
+            if handle.commands.send(Box::new(Command::Park { done })).await.is_ok()
                 && answer.await.unwrap_or(false)
             {
                 parking.push(handle);
