@@ -53,7 +53,7 @@ pub(crate) fn add(plan: &mut Plan, home: Option<&Path>, can_layer: bool) {
                 && can_layer
             {
                 plan.read.remove(&found);
-                plan.layers.insert(found, plan.temp_dir.join(format!("layers/{number}")));
+                plan.layers.insert(found, plan.temp_dir.join(format!("layer-{number}")));
             }
         }
         // rustup finds its tool chains from the home directory; the variable only makes it certain.

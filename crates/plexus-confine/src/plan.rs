@@ -46,8 +46,10 @@ pub struct Plan {
     pub temp_dir: PathBuf,
     /// The ports to the egress process.
     pub doors: Doors,
-    /// The words that start the egress process, which the stage does before everything else. It
-    /// gets the variables that this program does not.
+    /// The words that start the egress process, which the stage does before everything else and
+    /// instead of connecting to a socket. Its stdin is a connection to the stage, on which it takes
+    /// over the listeners ([`crate::egress::Egress::take_over`]) or says why it does not. It gets
+    /// the variables that this program does not.
     pub egress: Option<Vec<String>>,
     /// Variables for the program.
     pub variables: BTreeMap<String, String>,

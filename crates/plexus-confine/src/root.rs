@@ -139,11 +139,9 @@ fn pin(path: &Path) -> Result<(), StageError> {
 
 /// Puts a layer over a directory that takes all changes.
 fn put_layer(dir: &Path, state: &Path) -> Result<(), StageError> {
-    let state = new_state(state)?;
-    let (up, work) = (state.join("up"), state.join("work"));
-    for made in [&up, &work] {
-        fs::create_dir_all(made).map_err(|error| StageError::path("make", made, error))?;
-    }
+    let [up, work] = layer_dirs(state, std::process::id());
+    make_anew(&up)?;
+    make_anew(&work)?;
     let text = |path: &Path| {
         let text = path.to_str().ok_or_else(|| StageError::path("name", path, "it is not text"))?;
         Ok::<_, StageError>(text.replace('\\', "\\\\").replace(',', "\\,").replace(':', "\\:"))
@@ -164,20 +162,30 @@ fn put_layer(dir: &Path, state: &Path) -> Result<(), StageError> {
     })
 }
 
-/// Makes the directory of one layer, named by the id of this process. It is new for each process,
-/// because a layer without syncs cannot be mounted twice. A directory of that name is left over
-/// from a process that has ended, so it is removed first.
-fn new_state(dir: &Path) -> Result<PathBuf, StageError> {
-    let state = dir.join(std::process::id().to_string());
-    let fail = |error: std::io::Error| StageError::path("make", &state, error);
-    fs::create_dir_all(dir).map_err(fail)?;
-    match fs::create_dir(&state) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-            fs::remove_dir_all(&state).and_then(|()| fs::create_dir(&state)).map_err(fail)?;
+/// Returns the two directories of one layer of a process: what it changed, and one that the kernel
+/// needs. They are new for each process, because a layer without syncs cannot be mounted twice.
+/// They lie side by side, because a directory on disk is among the dearest things that a stage
+/// makes.
+pub(crate) fn layer_dirs(state: &Path, process: u32) -> [PathBuf; 2] {
+    ["up", "work"].map(|part| {
+        let mut name = state.to_owned().into_os_string();
+        name.push(format!("-{process}-{part}"));
+        name.into()
+    })
+}
+
+/// Makes an empty directory. One of that name is left over from a process that has ended, so it is
+/// removed first.
+fn make_anew(dir: &Path) -> Result<(), StageError> {
+    let made = fs::create_dir(dir).or_else(|error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            fs::remove_dir_all(dir).and_then(|()| fs::create_dir(dir))
         }
-        made => made.map_err(fail)?,
-    }
-    Ok(state)
+        // A plan of an earlier release names a directory that the stage makes too.
+        std::io::ErrorKind::NotFound => fs::create_dir_all(dir),
+        _ => Err(error),
+    });
+    made.map_err(|error| StageError::path("make", dir, error))
 }
 
 /// `/dev` with terminals and shared memory of its own. The devices themselves are listed paths.

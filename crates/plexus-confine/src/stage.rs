@@ -142,11 +142,9 @@ pub(crate) fn read(file: &Path) -> Result<Plan, StageError> {
 
 /// Builds the wall around this process. The order matters, and each step says why.
 fn build(plan: &mut Plan) -> Result<(), StageError> {
-    if let Some(words) = &plan.egress {
-        network::start_egress(words)?;
-    }
-    // The egress process is found by a path that does not exist inside.
-    let egress = network::connect(plan)?;
+    // The egress process is outside, and its path does not exist inside. It starts while we build
+    // the rest, and has its doors before the program runs.
+    let egress = network::reach_egress(plan)?;
     match plan.tier {
         Tier::Full => {
             // Mounts first: under Landlock no mount can be changed any more.

@@ -156,7 +156,7 @@ pub struct Doors {
     pub server: Option<u16>,
     /// The Unix socket at which the egress process takes over listeners that the stage made: in the
     /// program's own network, or in the landlock tier on free ports of this machine. Without one
-    /// the egress process already listens on this machine.
+    /// the stage starts the egress process, or it already listens on this machine.
     #[serde(default)]
     pub socket: Option<PathBuf>,
 }

@@ -39,6 +39,10 @@ const CASES: &[(&str, Case)] = &[
         sessions::do_not_start_where_nothing_can_be_written,
     ),
     (
+        "sessions_do_not_start_without_their_egress_process",
+        sessions::do_not_start_without_their_egress_process,
+    ),
+    (
         "sessions_tell_what_was_left_for_programs_outside",
         sessions::tell_what_was_left_for_programs_outside,
     ),

@@ -22,6 +22,7 @@ use self::before::Before;
 use crate::machine::{CannotBuild, Machine, Tier};
 use crate::plan::{Plan, PlanError, plan};
 use crate::probe::{RunDir, StageProgram, cannot, check};
+use crate::root::layer_dirs;
 use crate::wall::{Doors, Profile, Wall};
 
 /// How much a dry run may take.
@@ -173,7 +174,7 @@ pub fn run(
         .spawn()
         .map_err(fail("start the dry run"))?;
     // The stage names its layer by its own number.
-    let upper = dir.path().join("overlay").join(child.id().to_string()).join("up");
+    let [upper, _] = layer_dirs(&dir.path().join("overlay"), child.id());
     let (end, stdout, stderr) =
         follow(child, dir.path(), limits).map_err(fail("follow the dry run"))?;
     if end == End::Exited(i32::from(crate::EXIT_NOT_CONFINED)) && stderr.starts_with("confine: ") {

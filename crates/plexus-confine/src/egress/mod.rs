@@ -97,6 +97,8 @@ enum Source {
     Here(Vec<(u16, TcpListener)>),
     /// Listeners that the stage makes in the program's network and hands over here.
     Inside(UnixListener, SocketFile),
+    /// Listeners that the stage has handed over. It waits for the word that they are taken.
+    Taken(Vec<(u16, TcpListener)>, UnixStream),
 }
 
 /// A socket's file that goes with its value.
@@ -138,14 +140,25 @@ impl Egress {
     /// When the socket cannot be made.
     pub fn listen_inside(options: EgressOptions, socket: &Path) -> io::Result<Self> {
         let listener = UnixListener::bind(socket)?;
-        let doors = Doors {
-            proxy: options.decider.is_some().then_some(PROXY_PORT),
-            model: options.model.is_some().then_some(MODEL_PORT),
-            server: options.server.as_ref().map(|server| server.port),
-            socket: Some(socket.to_owned()),
-        };
+        let doors = doors_inside(&options, Some(socket));
         let source = Source::Inside(listener, SocketFile(socket.to_owned()));
         Ok(Self { options, doors, source })
+    }
+
+    /// Takes every listener that a stage hands over on this connection. The stage goes on, and the
+    /// program starts, when [`Egress::run`] serves them.
+    ///
+    /// # Errors
+    /// When the stage is gone, or hands over something else.
+    pub async fn take_over(
+        options: EgressOptions,
+        stage: std::os::unix::net::UnixStream,
+    ) -> io::Result<Self> {
+        stage.set_nonblocking(true)?;
+        let stage = UnixStream::from_std(stage)?;
+        let doors = doors_inside(&options, None);
+        let listeners = receive_all(&stage, &doors).await?;
+        Ok(Self { options, doors, source: Source::Taken(listeners, stage) })
     }
 
     /// Returns the doors, for the wall.
@@ -173,10 +186,16 @@ impl Egress {
             let listeners = match source {
                 Source::Here(listeners) => listeners,
                 Source::Inside(listener, file) => {
-                    let taken = service.take_over(&listener).await?;
+                    let (stage, _) = listener.accept().await?;
+                    let taken = receive_all(&stage, &service.doors).await?;
                     // One program, one hand-over: nobody else finds the socket afterwards.
                     drop(file);
+                    confirm(&stage).await?;
                     taken
+                }
+                Source::Taken(listeners, stage) => {
+                    confirm(&stage).await?;
+                    listeners
                 }
             };
             for (port, listener) in listeners {
@@ -202,24 +221,6 @@ struct Service {
 }
 
 impl Service {
-    /// Takes the listeners that the stage hands over, one for each door.
-    async fn take_over(&self, control: &UnixListener) -> io::Result<Vec<(u16, TcpListener)>> {
-        let (stream, _) = control.accept().await?;
-        let mut listeners = Vec::new();
-        for _ in self.doors.ports() {
-            listeners.push(receive(&stream).await?);
-            loop {
-                stream.writable().await?;
-                match stream.try_write(&[TAKEN]) {
-                    Ok(_) => break,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    Err(error) => return Err(error),
-                }
-            }
-        }
-        Ok(listeners)
-    }
-
     async fn accept(self: Arc<Self>, port: u16, listener: TcpListener) {
         let mut connections = JoinSet::new();
         loop {
@@ -297,6 +298,37 @@ async fn relay(mut inside: TcpStream, server: &ServerDoor) {
     if upstream.set_nodelay(true).is_ok() {
         // How it ends is known to both ends, and nobody else asks.
         let _ended = tokio::io::copy_bidirectional(&mut inside, &mut upstream).await;
+    }
+}
+
+/// The doors that a stage opens for us.
+fn doors_inside(options: &EgressOptions, socket: Option<&Path>) -> Doors {
+    Doors {
+        proxy: options.decider.is_some().then_some(PROXY_PORT),
+        model: options.model.is_some().then_some(MODEL_PORT),
+        server: options.server.as_ref().map(|server| server.port),
+        socket: socket.map(Path::to_owned),
+    }
+}
+
+/// Takes the listeners that the stage hands over, one for each door.
+async fn receive_all(stage: &UnixStream, doors: &Doors) -> io::Result<Vec<(u16, TcpListener)>> {
+    let mut listeners = Vec::new();
+    for _ in doors.ports() {
+        listeners.push(receive(stage).await?);
+    }
+    Ok(listeners)
+}
+
+/// Tells the stage that every door is ours, so that the program may start.
+async fn confirm(stage: &UnixStream) -> io::Result<()> {
+    loop {
+        stage.writable().await?;
+        match stage.try_write(&[TAKEN]) {
+            Ok(_) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 

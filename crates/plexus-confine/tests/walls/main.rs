@@ -1,10 +1,9 @@
 //! Walls around real programs: work that must succeed, doors that open and stay shut, dry runs, and
 //! walls that cannot be built.
 //!
-//! This program is the suite, the stage, the shell of the second ring, and a small client of the
-//! proxy for inside. Where this
-//! machine cannot build a wall, its cases are ignored with the reason; with `PLEXUS_REQUIRE_WALL=1`
-//! they fail.
+//! This program is the suite, the stage, the shell of the second ring, an egress process that a
+//! stage starts, and a small client of the proxy for inside. Where this machine cannot build a
+//! wall, its cases are ignored with the reason; with `PLEXUS_REQUIRE_WALL=1` they fail.
 
 #![allow(
     clippy::expect_used,
@@ -18,6 +17,7 @@ mod closed;
 mod doors;
 mod dry;
 mod inside;
+mod started;
 mod work;
 
 use std::process::ExitCode;
@@ -43,11 +43,14 @@ fn main() -> ExitCode {
     if args.next_if(|word| word == "fetch").is_some() {
         return doors::fetch(args);
     }
+    if args.next_if(|word| word == started::WORD).is_some() {
+        return started::main(args);
+    }
     let arguments = Arguments::from_args();
     let stage = StageProgram::this().expect("the program of the suite has a path");
     let machine = plexus_confine::probe(&stage);
     let mut trials = Vec::new();
-    let cases = [work::CASES, doors::CASES, closed::CASES, apart::CASES].concat();
+    let cases = [work::CASES, doors::CASES, started::CASES, closed::CASES, apart::CASES].concat();
     for tier in [Tier::Full, Tier::Landlock] {
         for (name, case) in &cases {
             trials.push(trial(&format!("{name}_in_{tier}"), tier, *case, &stage, &machine));

@@ -2,17 +2,21 @@
 //!
 //! The stage starts it before it restricts itself, below a [guard](super::guard) that the shim
 //! adopts: it outlives the server, and ends with the run. It reads one file and has the real
-//! key from its environment. Hosts on its list pass; about another it asks the server as the agent
-//! does about a tool, by `loopback.permit`, and asks the next server again when that was restarted.
+//! key from its environment. Its stdin is a connection to the stage, which hands the doors over.
+//! Hosts on its list pass; about another it asks the server as the agent does about a tool, by
+//! `loopback.permit`, and asks the next server again when that was restarted.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::future::Future;
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::process::Stdio;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,13 +29,12 @@ use plexus_confine::egress::{
 use plexus_engine::tools::NETWORK_TOOL;
 use plexus_engine::wall::asker_file;
 use plexus_wire::{ErrorKind, Object, PermitAnswer, PermitRequest, SecretToken};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 use super::guard;
 
-/// The name of the socket at which the stage hands its listeners over.
-pub(super) const SOCKET: &str = "egress";
 /// The numbers of the doors, which are their ports where the agent has a network of its own.
 pub(super) const PROXY_DOOR: u16 = 8200;
 pub(super) const MODEL_DOOR: u16 = 8201;
@@ -40,7 +43,7 @@ pub(super) const MODEL_DOOR: u16 = 8201;
 const ALLOW_LASTS: Duration = Duration::from_secs(60);
 /// How long to wait before a server that was not there is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// What the process that serves says once it listens.
+/// What the process that serves says to its guard once it has every door.
 pub(super) const READY: &str = "+";
 /// The arguments of the three processes: the starter, the guard, and the one that serves.
 pub(super) const START: &str = "--egress";
@@ -95,27 +98,67 @@ pub fn is_egress(word: &OsString) -> bool {
     [START, GUARD, SERVE].iter().any(|one| word == one)
 }
 
-/// Runs as one of three: `confine --egress FILE`, which ends when the egress process listens, the
-/// guard of that process, or that process.
-#[expect(clippy::print_stdout, reason = "the stage reads why from there: stderr is the agent's")]
+/// Runs as one of three: `confine --egress FILE`, which starts the guard and ends, the guard of the
+/// egress process, or that process.
 #[expect(clippy::print_stderr, reason = "the log of the egress process")]
 pub fn egress(mut args: impl Iterator<Item = OsString>) -> u8 {
     let (word, file) = (args.next().unwrap_or_default(), args.next().unwrap_or_default());
     let file = Path::new(&file);
-    let outcome = match word.to_str() {
-        Some(GUARD) => guard::stand(file, &args.next().unwrap_or_default().to_string_lossy()),
-        Some(SERVE) => serve(file, args.next().and_then(|pid| pid.to_str()?.parse().ok())),
-        Some(_) | None => guard::start(file),
-    };
+    let outcome = StageLine::from_stdin().and_then(|stage| match word.to_str() {
+        Some(GUARD) => {
+            guard::stand(file, &args.next().unwrap_or_default().to_string_lossy(), stage)
+        }
+        Some(SERVE) => serve(file, args.next().and_then(|pid| pid.to_str()?.parse().ok()), stage),
+        Some(_) | None => guard::start(file, stage),
+    });
     match outcome {
         Ok(()) => 0,
-        Err(error) if word == START => {
-            println!("{error:#}");
-            1
-        }
         Err(error) => {
             eprintln!("{error:#}");
             1
+        }
+    }
+}
+
+/// The connection to the stage. It waits there, with an agent that has not started, for the word
+/// that its doors are taken or for the reason why they are not.
+pub(super) struct StageLine(UnixStream);
+
+impl StageLine {
+    /// Takes it from stdin, which is empty afterwards: the stage learns that a process of ours has
+    /// ended by the end of this connection, which nobody else may hold open.
+    fn from_stdin() -> Result<Self> {
+        let stage = io::stdin().as_fd().try_clone_to_owned().context("hear the stage")?;
+        rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?).context("leave stdin")?;
+        Ok(Self(stage.into()))
+    }
+
+    /// Returns the stdin of the process that goes on in our place.
+    pub(super) fn pass_on(&self) -> io::Result<Stdio> {
+        Ok(OwnedFd::from(self.0.try_clone()?).into())
+    }
+
+    /// Whether the stage still waits. A process closes its descriptors before its pid can be given
+    /// to another, so as long as it waits its pid is its own.
+    pub(super) fn waits(&self) -> io::Result<bool> {
+        let mut ended = [PollFd::new(&self.0, PollFlags::empty())];
+        Ok(poll(&mut ended, Some(&Timespec::default()))? == 0)
+    }
+
+    /// Tells the stage why there is no egress process.
+    pub(super) fn refuse(mut self, why: &anyhow::Error) {
+        // A stage that is gone needs no reason.
+        let _gone = write!(self.0, "{why:#}");
+    }
+
+    /// Does something without which there is no egress process: the stage is told why it failed.
+    pub(super) fn or_refuse<T>(self, done: Result<T>) -> Result<(Self, T)> {
+        match done {
+            Ok(done) => Ok((self, done)),
+            Err(error) => {
+                self.refuse(&error);
+                Err(error)
+            }
         }
     }
 }
@@ -125,14 +168,18 @@ pub(super) fn read(path: &Path) -> Result<EgressFile> {
     serde_json::from_slice(&text).with_context(|| format!("read {}", path.display()))
 }
 
-#[expect(clippy::print_stdout, reason = "whoever started us waits for this line")]
-fn serve(path: &Path, agent: Option<i32>) -> Result<()> {
-    let file = read(path)?;
-    // The socket is named from here: its whole path may be longer than an address can be.
-    std::env::set_current_dir(&file.dir).context("enter the directory of the run")?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+#[expect(clippy::print_stdout, reason = "the guard waits for this line")]
+fn serve(path: &Path, agent: Option<i32>, stage: StageLine) -> Result<()> {
+    let prepared = read(path).and_then(|file| {
+        // Not the working directory, which its owner may want to unmount or to remove.
+        std::env::set_current_dir(&file.dir).context("enter the directory of the run")?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok((options(file, agent)?, runtime))
+    });
+    let (stage, (options, runtime)) = stage.or_refuse(prepared)?;
     runtime.block_on(async {
-        let egress = Egress::listen_inside(options(file, agent)?, Path::new(SOCKET))?;
+        let egress = Egress::take_over(options, stage.0).await.context("take the doors over")?;
+        // Before the stage hears of it: from then on an agent may run that the guard must end.
         println!("{READY}");
         io::stdout().flush()?;
         plexus_fault::point!("egress.serves");

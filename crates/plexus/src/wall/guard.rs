@@ -3,75 +3,95 @@
 //!
 //! The stage starts it through a process that ends at once, so that the shim adopts it. When the
 //! egress process ends before the agent, it says so in the agent's own stderr and ends the agent;
-//! the shim, the journal and the chat then tell how the run ended, with or without a server.
+//! the shim, the journal and the chat then tell how the run ended, with or without a server. While
+//! there is no agent yet, the stage itself is told why there is no egress process.
 
-use std::io::{self, BufRead as _, Write as _};
+use std::io::{self, BufRead as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
 
-use super::egress::{GUARD, LOG, READY, SERVE, read};
+use super::egress::{GUARD, LOG, READY, SERVE, StageLine, read};
 
-/// Starts the guard, and ends when the egress process listens.
-pub(super) fn start(path: &Path) -> Result<()> {
-    let stage = getppid().context("the stage is gone")?;
-    let mut guard = Command::new(std::env::current_exe()?)
-        .args(["confine", GUARD])
-        .arg(path)
-        .arg(stage.as_raw_pid().to_string())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .process_group(0)
-        .spawn()
-        .context("start the guard of the egress process")?;
-    let mut line = String::new();
-    let pipe = guard.stdout.take().context("hear the guard of the egress process")?;
-    io::BufReader::new(pipe).read_line(&mut line)?;
-    if line.trim_end() != READY {
-        bail!("{}", said(&read(path)?.dir.join(LOG)));
-    }
-    Ok(())
+/// Starts the guard, and ends at once.
+pub(super) fn start(path: &Path, stage: StageLine) -> Result<()> {
+    let started = getppid().context("the stage is gone").and_then(|agent| {
+        Command::new(std::env::current_exe()?)
+            .args(["confine", GUARD])
+            .arg(path)
+            .arg(agent.as_raw_pid().to_string())
+            .stdin(stage.pass_on()?)
+            .process_group(0)
+            .spawn()
+            .context("start the guard of the egress process")
+    });
+    stage.or_refuse(started).map(drop)
 }
 
-/// Starts the egress process, waits for its end, and ends the agent then.
-#[expect(clippy::print_stdout, reason = "whoever started us waits for this line")]
+/// Starts the egress process, waits for its end, and ends the agent then. Ends with the agent.
 #[expect(clippy::print_stderr, reason = "this is the agent's own stderr, which its chat shows")]
-pub(super) fn stand(path: &Path, agent: &str) -> Result<()> {
-    let pid = agent.parse().ok().and_then(Pid::from_raw).context("no agent is named")?;
-    // The stage waits for us, so the pid is still its own; the agent keeps that pid.
-    let agent = pidfd_open(pid, PidfdFlags::empty()).context("hold the agent")?;
-    let log = read(path)?.dir.join(LOG);
-    let mut options = std::fs::OpenOptions::new();
-    let mut egress = Command::new(std::env::current_exe()?)
-        .args(["confine", SERVE])
-        .arg(path)
-        .arg(pid.as_raw_pid().to_string())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(options.append(true).create(true).mode(0o600).open(&log)?)
-        .spawn()
-        .context("start the egress process")?;
+pub(super) fn stand(path: &Path, agent: &str, stage: StageLine) -> Result<()> {
+    let started = hold(agent, &stage).and_then(|(pid, agent)| {
+        let log = read(path)?.dir.join(LOG);
+        let egress = serve(path, pid, &log, &stage)?;
+        Ok((agent, egress, log))
+    });
+    // The stage hears of an egress process that ends, so we do not keep the connection.
+    let (_, (agent, mut egress, log)) = stage.or_refuse(started)?;
     let mut line = String::new();
     let pipe = egress.stdout.take().context("hear the egress process")?;
     io::BufReader::new(pipe).read_line(&mut line)?;
-    println!("{}", line.trim_end());
-    io::stdout().flush()?;
-    let status = egress.wait()?;
-    if line.trim_end() != READY || has_ended(&agent)? {
+    if line.trim_end() != READY {
+        // The stage knows, and starts no agent.
         return Ok(());
     }
+    // Our own child, which nobody else reaps.
+    let end = pidfd_open(Pid::from_child(&egress), PidfdFlags::empty())?;
+    let wanted = PollFlags::IN;
+    let mut ends = [PollFd::new(&agent, wanted), PollFd::new(&end, wanted)];
+    while let Err(Errno::INTR) = poll(&mut ends, None) {}
+    if has_ended(&agent)? {
+        // We hold its stderr open, for whose end the shim waits.
+        return Ok(());
+    }
+    let status = egress.wait()?;
     eprintln!(
         "confine: the egress process of this run ended ({status}), and with it the agent's only \
          network, so the agent was stopped; next: send the prompt again, which starts another. {}",
         said(&log)
     );
     pidfd_send_signal(&agent, Signal::KILL).context("end the agent")
+}
+
+/// Holds the process that becomes the agent, which keeps its pid.
+fn hold(agent: &str, stage: &StageLine) -> Result<(Pid, OwnedFd)> {
+    let pid = agent.parse().ok().and_then(Pid::from_raw).context("no agent is named")?;
+    let agent = pidfd_open(pid, PidfdFlags::empty()).context("hold the agent")?;
+    // Afterwards, because the pid could have become another's before.
+    if !stage.waits()? {
+        bail!("the stage is gone");
+    }
+    Ok((pid, agent))
+}
+
+fn serve(path: &Path, agent: Pid, log: &Path, stage: &StageLine) -> Result<Child> {
+    let mut options = std::fs::OpenOptions::new();
+    Command::new(std::env::current_exe()?)
+        .args(["confine", SERVE])
+        .arg(path)
+        .arg(agent.as_raw_pid().to_string())
+        .stdin(stage.pass_on()?)
+        .stdout(Stdio::piped())
+        .stderr(options.append(true).create(true).mode(0o600).open(log)?)
+        .spawn()
+        .context("start the egress process")
 }
 
 /// The end of what the egress process said.

@@ -128,7 +128,8 @@ impl MachineWalls {
             proxy: proxy.then_some(egress::PROXY_DOOR),
             model: model.as_ref().map(|_| egress::MODEL_DOOR),
             server,
-            socket: Some(dir.join(egress::SOCKET)),
+            // The stage starts the egress process and needs no name for it.
+            socket: None,
         };
         let file = EgressFile {
             dir: dir.to_owned(),

@@ -40,6 +40,18 @@ impl<'a> Site<'a> {
         launcher: Vec<OsString>,
         sets: &[&str],
     ) -> Result<Self> {
+        Self::start_with(place, launcher, sets, &[]).await
+    }
+
+    async fn start_with(
+        place: &'a HomeWithProject,
+        launcher: Vec<OsString>,
+        sets: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Result<Self> {
+        let home = place.dir.path().display().to_string();
+        let variables = [&[("HOME", home.as_str())], variables].concat();
+        let env = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         let folder = place.dir.path().join("server");
         std::fs::create_dir_all(&folder)?;
         let sets = sets.iter().flat_map(|set| ["--set".into(), set.into()]);
@@ -50,7 +62,7 @@ impl<'a> Site<'a> {
             launcher,
             wall: true,
             arguments: sets.chain(["--set".into(), "warm.max=0".into()]).collect(),
-            env: vec![("HOME".into(), place.dir.path().display().to_string())],
+            env: env.collect(),
             ..ServerOptions::default()
         };
         Ok(Self { server: TestServer::with(options).await?, place })
@@ -301,5 +313,19 @@ pub(crate) fn do_not_start_where_nothing_can_be_written(
             site.does_not_start(&session, &whys).await?;
         }
         Ok(())
+    })
+}
+
+/// An egress process that refuses its settings: the chat has its reason, and no agent runs.
+pub(crate) fn do_not_start_without_their_egress_process(
+    place: &HomeWithProject,
+    tier: &str,
+) -> Result<()> {
+    block_on(async {
+        let proxy = [("HTTPS_PROXY", "http://name:password@proxy.example.org:3128")];
+        let tier = format!("confine.tier={tier}");
+        let site = Site::start_with(place, Vec::new(), &[&tier], &proxy).await?;
+        let session = site.create("proxied", Some("workspace")).await?;
+        site.does_not_start(&session, &["could not start the egress process", "password"]).await
     })
 }
