@@ -126,11 +126,11 @@ impl Sizes {
         Self {
             mode: "quick",
             rounds: 3,
-            answers: 150,
-            loop_sessions: 30,
-            lines: 150,
-            agent_asks: 60,
-            agent_lines: 60,
+            answers: 120,
+            loop_sessions: 15,
+            lines: 100,
+            agent_asks: 40,
+            agent_lines: 40,
             burst: 300,
             single_commits: 300,
             reads: 150,
@@ -145,7 +145,7 @@ impl Sizes {
             flood: 400,
             flood_answers: 40,
             flood_events: 4,
-            node_answers: 75,
+            node_answers: 30,
             sdks: SdksMeasured::Python,
             ..Self::full()
         }

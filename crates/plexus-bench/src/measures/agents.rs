@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::sdks;
 use crate::figure::{Aim, Figure};
-use crate::journal::{Tail, first_segment};
+use crate::journal::{Tail, journal_of};
 use crate::measure::Measure;
 use crate::server::{PATIENCE, SIMULATED_ACP, Server, text};
 use crate::sizes::Sizes;
@@ -128,7 +128,7 @@ async fn create(server: &Server, agent: &str) -> Result<String> {
 /// Has the session's warm child say `count` things with a pause before each, and returns how long
 /// each took from its journal to a waiting poll, in milliseconds.
 async fn lines(server: &Server, session: &str, count: usize) -> Result<Vec<f64>> {
-    let mut tail = Tail::at_end(&first_segment(&server.data_dir(), session, 0))?;
+    let mut tail = Tail::at_end(&journal_of(&server.data_dir(), session, 0))?;
     // In quotes: the prompt, which some agents repeat, has all of them on one line.
     let watching = tokio::task::spawn_blocking(move || -> Result<Vec<Instant>> {
         (0..count).map(|number| tail.wait_for(&format!("{:?}", mark(number)), PATIENCE)).collect()

@@ -13,7 +13,7 @@ use futures::future::try_join_all;
 use serde_json::json;
 
 use crate::figure::{Aim, Figure};
-use crate::journal::{Tail, first_segment};
+use crate::journal::{Tail, journal_of};
 use crate::measure::Measure;
 use crate::server::{PATIENCE, Server};
 use crate::sizes::Sizes;
@@ -139,7 +139,7 @@ pub(super) async fn answers(
     let asks = r#"tool Write {"file_path":"answer.txt","content":"x"}"#;
     server.start_chat(&session, &format!("sim:\n{}", format!("{asks}\n").repeat(count))).await?;
     let mut approval = answering.wait_for_approval(&session).await?;
-    let mut tail = Tail::at_end(&first_segment(&server.data_dir(), &session, 0))?;
+    let mut tail = Tail::at_end(&journal_of(&server.data_dir(), &session, 0))?;
     let mut samples = Vec::with_capacity(count);
     for answered in 1..=count {
         tokio::time::sleep(REST).await;

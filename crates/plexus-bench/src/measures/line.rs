@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use crate::figure::{Aim, Figure};
-use crate::journal::first_segment;
+use crate::journal::{first_segment, journal_of};
 use crate::measure::Measure;
 use crate::server::Server;
 use crate::sizes::Sizes;
@@ -74,8 +74,9 @@ pub(super) async fn lines(server: &Server, round: usize, count: usize) -> Result
             break;
         }
     }
-    let journal = std::fs::read_to_string(first_segment(&server.data_dir(), &session, 0))
-        .context("could not read a journal")?;
+    let journal =
+        std::fs::read_to_string(first_segment(&journal_of(&server.data_dir(), &session, 0)))
+            .context("could not read a journal")?;
     waits(&journal, &seen, count)
 }
 

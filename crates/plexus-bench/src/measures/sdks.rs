@@ -6,7 +6,7 @@
 //! installed is reported as missing.
 
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -61,16 +61,31 @@ impl Measure for Sdks {
 
     async fn run(&self, sizes: &Sizes, figures: &mut Vec<Figure>) -> Result<()> {
         let folder = tempfile::Builder::new().prefix("plexus-bench-sdk-").tempdir()?;
+        let mut python = python(folder.path()).await.map_err(said);
+        let mut typescript = match sizes.sdks {
+            SdksMeasured::All => typescript(folder.path()).await.map_err(said),
+            SdksMeasured::Python | SdksMeasured::None => {
+                Err("only the full run installs it".to_owned())
+            }
+        };
         let (mut events, mut asks, mut lines) = (Vec::new(), Vec::new(), Vec::new());
         let server = Server::start(&[("live_deltas", "false".to_owned())]).await?;
         let session = server.create("sdk").await?;
         server.chat(&session, "sim:\nsay ready").await?;
-        for _ in 0..sizes.rounds {
+        // In turns, so that a machine that changes its speed does so for all of them.
+        for round in 0..sizes.rounds {
             events.push(burst(&server, &session).await?);
             asks.push(ask(&server, &session, ASKS).await?);
-        }
-        for round in 0..sizes.rounds {
             lines.push(percentile(&line::lines(&server, round, LINES).await?, 99.0));
+            for sdk in [&mut python, &mut typescript] {
+                let played = match sdk {
+                    Ok(sdk) => sdk.play().await.map_err(said),
+                    Err(_) => Ok(()),
+                };
+                if let Err(why) = played {
+                    *sdk = Err(why);
+                }
+            }
         }
         drop(server);
         let what = format!(
@@ -88,20 +103,13 @@ impl Measure for Sdks {
              of {LINES} lines; an SDK hands it to its iterator"
         );
         let mut of_lines = Figure::new("one_child_line_p99_ms", what, "ms", lines, Aim::Beside);
-        let said = |error: anyhow::Error| format!("{error:#}");
-        let python = python(folder.path(), sizes.rounds).await.map_err(said);
-        let typescript = if sizes.sdks == SdksMeasured::All {
-            typescript(folder.path(), sizes.rounds).await.map_err(said)
-        } else {
-            Err("only the full run installs it".to_owned())
-        };
         for (name, result) in [("Python SDK", &python), ("TypeScript SDK", &typescript)] {
-            let of = |rounds: fn(&SdkRounds) -> &Vec<f64>| {
-                result.as_ref().map(|all| median(rounds(all))).map_err(String::clone)
+            let of = |rounds: fn(&Sdk) -> &Vec<f64>| {
+                result.as_ref().map(|sdk| median(rounds(sdk))).map_err(String::clone)
             };
-            of_events = of_events.beside_or_missing(name, of(|all| &all.events), "/s");
-            of_asks = of_asks.beside_or_missing(name, of(|all| &all.asks), "ms");
-            of_lines = of_lines.beside_or_missing(name, of(|all| &all.lines), "ms");
+            of_events = of_events.beside_or_missing(name, of(|sdk| &sdk.events), "/s");
+            of_asks = of_asks.beside_or_missing(name, of(|sdk| &sdk.asks), "ms");
+            of_lines = of_lines.beside_or_missing(name, of(|sdk| &sdk.lines), "ms");
         }
         figures.extend([of_asks, of_events, of_lines]);
         let python = python.map_err(RivalMissing)?;
@@ -142,25 +150,31 @@ pub(super) async fn ask(server: &Server, session: &str, count: usize) -> Result<
     Ok(millis(started.elapsed()) / count as f64)
 }
 
-/// The results of an SDK, by round.
-#[derive(Clone, Default)]
-struct SdkRounds {
+/// An installed SDK, and its results by round.
+struct Sdk {
+    program: PathBuf,
+    script: PathBuf,
+    home: PathBuf,
+    /// What it starts as its child: the simulator, whose output is copied.
+    child: PathBuf,
+    /// That copy. The SDKs do not keep the child's output, and its stamps are read from there.
+    output: PathBuf,
     events: Vec<f64>,
     asks: Vec<f64>,
     lines: Vec<f64>,
 }
 
-async fn python(folder: &Path, rounds: usize) -> Result<SdkRounds> {
+async fn python(folder: &Path) -> Result<Sdk> {
     let home = folder.join("python");
     run(Command::new("python3").arg("-m").arg("venv").arg(&home)).await?;
     run(Command::new(home.join("bin/pip")).args(["install", "--quiet", "claude-agent-sdk"]))
         .await?;
     let script = home.join("agent_sdk.py");
     std::fs::write(&script, PYTHON)?;
-    play(&home.join("bin/python"), &script, &home, rounds).await
+    Sdk::new(home.join("bin/python"), script, home)
 }
 
-async fn typescript(folder: &Path, rounds: usize) -> Result<SdkRounds> {
+async fn typescript(folder: &Path) -> Result<Sdk> {
     let home = folder.join("typescript");
     std::fs::create_dir(&home)?;
     let install =
@@ -168,33 +182,40 @@ async fn typescript(folder: &Path, rounds: usize) -> Result<SdkRounds> {
     run(Command::new("npm").args(install).current_dir(&home)).await?;
     let script = home.join("agent_sdk.mjs");
     std::fs::write(&script, TYPESCRIPT)?;
-    play(Path::new("node"), &script, &home, rounds).await
+    Sdk::new("node".into(), script, home)
 }
 
-/// Runs the script of an SDK once for each round.
-async fn play(program: &Path, script: &Path, home: &Path, rounds: usize) -> Result<SdkRounds> {
-    let mut all = SdkRounds::default();
-    let (child, output) = (home.join("claude"), home.join("output.jsonl"));
-    // The SDKs do not keep the child's output, so its stamps are read from a copy.
-    let simulator = binary("plexus-sim", "PLEXUS_SIM_BIN")?;
-    let copying =
-        format!("#!/bin/sh\n'{}' \"$@\" | tee '{}'\n", simulator.display(), output.display());
-    std::fs::write(&child, copying)?;
-    std::fs::set_permissions(&child, std::fs::Permissions::from_mode(0o700))?;
-    for _ in 0..rounds {
-        let mut command = Command::new(program);
-        command.arg(script).arg(&child).arg(home);
+impl Sdk {
+    fn new(program: PathBuf, script: PathBuf, home: PathBuf) -> Result<Self> {
+        let (child, output) = (home.join("claude"), home.join("output.jsonl"));
+        let simulator = binary("plexus-sim", "PLEXUS_SIM_BIN")?;
+        let copying =
+            format!("#!/bin/sh\n'{}' \"$@\" | tee '{}'\n", simulator.display(), output.display());
+        std::fs::write(&child, copying)?;
+        std::fs::set_permissions(&child, std::fs::Permissions::from_mode(0o700))?;
+        let (events, asks, lines) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { program, script, home, child, output, events, asks, lines })
+    }
+
+    /// Runs its script once, and adds the results of this round.
+    async fn play(&mut self) -> Result<()> {
+        let mut command = Command::new(&self.program);
+        command.arg(&self.script).arg(&self.child).arg(&self.home);
         command.args([EVENTS, EVENT_BYTES, ASKS, LINES].map(|number| number.to_string()));
-        let printed = run(command.env("CLAUDE_CONFIG_DIR", home.join("config"))).await?;
+        let printed = run(command.env("CLAUDE_CONFIG_DIR", self.home.join("config"))).await?;
         let result: Value = serde_json::from_str(printed.trim())
             .with_context(|| format!("an odd answer: {printed}"))?;
-        all.events.push(result["events_per_s"].as_f64().context("no events_per_s")?);
-        all.asks.push(result["ask_ms"].as_f64().context("no ask_ms")?);
+        self.events.push(result["events_per_s"].as_f64().context("no events_per_s")?);
+        self.asks.push(result["ask_ms"].as_f64().context("no ask_ms")?);
         let seen = serde_json::from_value(result["seen"].clone()).context("no times")?;
-        let waits = line::waits(&std::fs::read_to_string(&output)?, &seen, LINES)?;
-        all.lines.push(percentile(&waits, 99.0));
+        let waits = line::waits(&std::fs::read_to_string(&self.output)?, &seen, LINES)?;
+        self.lines.push(percentile(&waits, 99.0));
+        Ok(())
     }
-    Ok(all)
+}
+
+fn said(error: anyhow::Error) -> String {
+    format!("{error:#}")
 }
 
 /// Runs a program to its end and returns its output.
