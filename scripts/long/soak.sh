@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Keeps two servers, one with a file and one with PostgreSQL, and 50 agents of every kind busy for an hour while processes are killed, readers are slow and
-# clients misbehave; then compares everything with everything and counts what is left. CI runs two minutes of it with 14 agents, beside other parts.
+# clients misbehave; then compares everything with everything and counts what is left. CI runs five minutes of it with 14 agents, beside other parts.
 # Further words go to the program: `bash scripts/long/soak.sh --minutes 5 --seed 7`. With `--real` the installed CLIs are at work too.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
