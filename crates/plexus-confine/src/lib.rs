@@ -18,7 +18,8 @@
 //! - [`ring`]: a second wall around each command of a confined agent; [`apart`]: what it hides
 //!   below a directory that is open as a whole;
 //! - [`egress`]: the process outside that is the program's only network;
-//! - [`dry_run`]: runs a program over a copy and lists what it would change.
+//! - [`dry_run`]: runs a program over a copy and lists what it would change; [`run_dir`]: where the
+//!   files of such a run are.
 //!
 //! Linux only, no `unsafe` of ours. [docs/confine.md](../../../docs/confine.md) has the table of
 //! attacks and the gaps.
@@ -40,12 +41,14 @@ mod profile;
 mod rights;
 mod ring;
 mod root;
+mod run_dir;
 mod stage;
 mod wall;
 
 pub use machine::{CannotBuild, Machine, Tier};
 pub use plan::{Plan, PlanError, plan};
-pub use probe::{RunDir, StageProgram, probe};
+pub use probe::{StageProgram, probe};
 pub use ring::{SHELL_NAME, is_shell, shell_main};
+pub use run_dir::RunDir;
 pub use stage::{EXIT_NOT_CONFINED, StageError, main, run};
 pub use wall::{Doors, LooserThanParent, Profile, Wall};

@@ -3,9 +3,7 @@
 //! Files and versions only say what might work: a container refuses calls that its kernel has.
 
 use std::ffi::OsString;
-use std::fs;
 use std::io;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -13,6 +11,7 @@ use crate::dry_run;
 use crate::files;
 use crate::machine::{CannotBuild, Machine, Tier};
 use crate::plan::{Plan, plan};
+use crate::run_dir::{self, RunDir};
 use crate::wall::{Profile, Wall};
 
 /// How the stage is started: a program whose `main` calls [`crate::main`] after these arguments.
@@ -49,9 +48,11 @@ impl StageProgram {
     }
 }
 
-/// Tries every tier. Takes a few milliseconds for each.
+/// Tries every tier, which takes a few milliseconds for each. Before that it removes what killed
+/// runs have left in the temporary directory.
 #[must_use]
 pub fn probe(stage: &StageProgram) -> Machine {
+    run_dir::sweep(&std::env::temp_dir());
     let landlock_abi = files::abi().map_or(0, |abi| u8::try_from(abi as i32).unwrap_or(u8::MAX));
     Machine {
         landlock_abi,
@@ -90,112 +91,5 @@ pub(crate) fn check(stage: &StageProgram, planned: &Plan, dir: &RunDir) -> Resul
         }
         Ok(output) => Err(cannot(&String::from_utf8_lossy(&output.stderr))),
         Err(error) => Err(cannot(&format!("start the stage: {error}"))),
-    }
-}
-
-/// A directory for one run, for this user alone, that goes with its value.
-#[derive(Debug)]
-pub struct RunDir {
-    path: PathBuf,
-}
-
-impl RunDir {
-    /// Makes one in the temporary directory of this machine.
-    ///
-    /// # Errors
-    /// When it cannot be made.
-    pub fn new() -> io::Result<Self> {
-        use std::os::unix::fs::DirBuilderExt as _;
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let name = format!("plexus-confine-{:016x}", u64::from_ne_bytes(random));
-        let path = std::env::temp_dir().join(name);
-        fs::DirBuilder::new().mode(0o700).create(&path)?;
-        let dir = Self { path: path.canonicalize()? };
-        for name in ["work", "temp"] {
-            fs::create_dir(dir.path.join(name))?;
-        }
-        Ok(dir)
-    }
-
-    /// Returns the directory. The program does not see it.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Makes the files of a plan and writes it down, for the stage. Returns the plan's file.
-    ///
-    /// # Errors
-    /// When they cannot be made, or there is a plan already.
-    pub fn put(&self, plan: &Plan) -> io::Result<PathBuf> {
-        plan.prepare()?;
-        let file = self.path.join("plan");
-        plan.write_to(&file)?;
-        Ok(file)
-    }
-
-    /// Returns the part of it that is the run's temporary directory.
-    #[must_use]
-    pub fn temp_dir(&self) -> PathBuf {
-        self.path.join("temp")
-    }
-}
-
-impl Drop for RunDir {
-    fn drop(&mut self) {
-        let _left_behind_in_the_temporary_directory = remove_flat(&self.path);
-    }
-}
-
-/// Removes a directory that a confined program has filled. Each directory in it is first moved to
-/// the top, so that neither paths nor a recursion grow with a depth that the program chose.
-fn remove_flat(root: &Path) -> io::Result<()> {
-    let mut moved: u64 = 0;
-    let mut left = vec![root.to_owned()];
-    let mut empty = Vec::new();
-    while let Some(dir) = left.pop() {
-        for entry in fs::read_dir(&dir)? {
-            let entry = entry?;
-            if !entry.file_type()?.is_dir() {
-                fs::remove_file(entry.path())?;
-                continue;
-            }
-            // The kernel makes a directory without rights in the state of an overlay.
-            fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o700))?;
-            let at_the_top = root.join(format!("{moved}.moved"));
-            moved += 1;
-            fs::rename(entry.path(), &at_the_top)?;
-            left.push(at_the_top);
-        }
-        if dir != root {
-            empty.push(dir);
-        }
-    }
-    empty.into_iter().try_for_each(fs::remove_dir)?;
-    fs::remove_dir(root)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tree_that_is_deeper_than_a_path_can_be_is_removed() {
-        let dir = RunDir::new().unwrap();
-        let path = dir.path().to_owned();
-        // Made from the inside out, because the whole of it has no name.
-        let name = "d".repeat(200);
-        for _ in 0..50 {
-            let work = path.join("work");
-            fs::rename(&work, path.join("inner")).unwrap();
-            fs::create_dir(&work).unwrap();
-            fs::rename(path.join("inner"), work.join(&name)).unwrap();
-        }
-        fs::write(path.join("temp/file"), "x").unwrap();
-        std::os::unix::fs::symlink("/", path.join("temp/link")).unwrap();
-        fs::set_permissions(path.join("temp"), fs::Permissions::from_mode(0o000)).unwrap();
-        drop(dir);
-        assert!(!path.exists());
     }
 }

@@ -21,8 +21,9 @@ pub use changes::{Change, ChangeKind};
 use self::before::Before;
 use crate::machine::{CannotBuild, Machine, Tier};
 use crate::plan::{Plan, PlanError, plan};
-use crate::probe::{RunDir, StageProgram, cannot, check};
+use crate::probe::{StageProgram, cannot, check};
 use crate::root::layer_dirs;
+use crate::run_dir::RunDir;
 use crate::wall::{Doors, Profile, Wall};
 
 /// How much a dry run may take.

@@ -1,0 +1,200 @@
+//! Directories in the temporary directory, for runs that belong to no server's data.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
+use std::path::{Path, PathBuf};
+
+use crate::plan::Plan;
+
+/// What the names of these directories begin with.
+const PREFIX: &str = "plexus-confine-";
+
+/// How often another name is tried when a sweep was faster than we.
+const TRIES: usize = 8;
+
+/// A directory for one run, for this user alone, that goes with its value.
+#[derive(Debug)]
+pub struct RunDir {
+    path: PathBuf,
+    /// Locked for as long as we live, so that a [`sweep`] tells ours from what was left.
+    _held: File,
+}
+
+impl RunDir {
+    /// Makes one in the temporary directory of this machine.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn new() -> io::Result<Self> {
+        Self::new_in(&std::env::temp_dir())
+    }
+
+    fn new_in(parent: &Path) -> io::Result<Self> {
+        for _ in 0..TRIES {
+            let mut random = [0; 8];
+            getrandom::fill(&mut random).map_err(io::Error::other)?;
+            let path = parent.join(format!("{PREFIX}{:016x}", u64::from_ne_bytes(random)));
+            fs::DirBuilder::new().mode(0o700).create(&path)?;
+            // A sweep may find it before it is locked, and remove it.
+            let Some(held) = lock(&path)? else { continue };
+            let dir = Self { path: path.canonicalize()?, _held: held };
+            for name in ["work", "temp"] {
+                fs::create_dir(dir.path.join(name))?;
+            }
+            return Ok(dir);
+        }
+        Err(io::Error::other(format!("{TRIES} directories were removed at once by somebody else")))
+    }
+
+    /// Returns the directory. The program does not see it.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the files of a plan and writes it down, for the stage. Returns the plan's file.
+    ///
+    /// # Errors
+    /// When they cannot be made, or there is a plan already.
+    pub fn put(&self, plan: &Plan) -> io::Result<PathBuf> {
+        plan.prepare()?;
+        let file = self.path.join("plan");
+        plan.write_to(&file)?;
+        Ok(file)
+    }
+
+    /// Returns the part of it that is the run's temporary directory.
+    #[must_use]
+    pub fn temp_dir(&self) -> PathBuf {
+        self.path.join("temp")
+    }
+}
+
+impl Drop for RunDir {
+    fn drop(&mut self) {
+        let _left_behind_in_the_temporary_directory = remove_flat(&self.path);
+    }
+}
+
+/// Removes the directories of this user whose process was killed before it could remove them. One
+/// whose program still writes into it is found again by the next sweep.
+pub(crate) fn sweep(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    let own = rustix::process::geteuid().as_raw();
+    for entry in entries.flatten() {
+        let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX)
+            && entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == own);
+        if is_ours && let Ok(Some(_held)) = lock(&entry.path()) {
+            let _found_by_the_next_sweep = remove_flat(&entry.path());
+        }
+    }
+}
+
+/// Locks a directory, unless somebody else has it or it was removed meanwhile.
+fn lock(path: &Path) -> io::Result<Option<File>> {
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let dir = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
+        Ok(dir) => dir,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match dir.try_lock() {
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => return Ok(None),
+        Err(fs::TryLockError::Error(error)) => return Err(error),
+    }
+    let locked = dir.metadata()?;
+    let is_there = fs::symlink_metadata(path)
+        .is_ok_and(|found| (found.dev(), found.ino()) == (locked.dev(), locked.ino()));
+    Ok(is_there.then_some(dir))
+}
+
+/// Removes a directory that a confined program has filled. Each directory in it is first moved to
+/// the top, so that neither paths nor a recursion grow with a depth that the program chose.
+fn remove_flat(root: &Path) -> io::Result<()> {
+    let mut moved: u64 = 0;
+    let mut left = vec![root.to_owned()];
+    let mut empty = Vec::new();
+    while let Some(dir) = left.pop() {
+        for entry in fs::read_dir(&dir)? {
+            let entry = entry?;
+            if !entry.file_type()?.is_dir() {
+                fs::remove_file(entry.path())?;
+                continue;
+            }
+            // The kernel makes a directory without rights in the state of an overlay.
+            fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o700))?;
+            let at_the_top = root.join(format!("{moved}.moved"));
+            moved += 1;
+            fs::rename(entry.path(), &at_the_top)?;
+            left.push(at_the_top);
+        }
+        if dir != root {
+            empty.push(dir);
+        }
+    }
+    empty.into_iter().try_for_each(fs::remove_dir)?;
+    fs::remove_dir(root)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tree_that_is_deeper_than_a_path_can_be_is_removed() {
+        let dir = RunDir::new().unwrap();
+        let path = dir.path().to_owned();
+        // Made from the inside out, because the whole of it has no name.
+        let name = "d".repeat(200);
+        for _ in 0..50 {
+            let work = path.join("work");
+            fs::rename(&work, path.join("inner")).unwrap();
+            fs::create_dir(&work).unwrap();
+            fs::rename(path.join("inner"), work.join(&name)).unwrap();
+        }
+        fs::write(path.join("temp/file"), "x").unwrap();
+        std::os::unix::fs::symlink("/", path.join("temp/link")).unwrap();
+        fs::set_permissions(path.join("temp"), fs::Permissions::from_mode(0o000)).unwrap();
+        drop(dir);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_sweep_removes_what_a_killed_process_has_left_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let ours = RunDir::new_in(parent.path()).unwrap();
+        let left = parent.path().join(format!("{PREFIX}0000000000000001"));
+        // What the kernel makes in the state of an overlay.
+        let state = left.join("overlay/7/work/work");
+        fs::create_dir_all(&state).unwrap();
+        fs::write(left.join("plan"), "{}").unwrap();
+        fs::set_permissions(&state, fs::Permissions::from_mode(0o000)).unwrap();
+        let others = parent.path().join("others");
+        fs::create_dir(&others).unwrap();
+        let link = parent.path().join(format!("{PREFIX}link"));
+        std::os::unix::fs::symlink(&others, &link).unwrap();
+        sweep(parent.path());
+        assert!(!left.exists());
+        assert!(ours.temp_dir().exists(), "it is in use");
+        assert!(others.exists() && link.is_symlink());
+        let path = ours.path().to_owned();
+        drop(ours);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_directory_that_a_sweep_has_locked_is_not_taken() {
+        let parent = tempfile::tempdir().unwrap();
+        let dir = parent.path().join("dir");
+        fs::create_dir(&dir).unwrap();
+        let held = lock(&dir).unwrap();
+        assert!(held.is_some());
+        assert!(lock(&dir).unwrap().is_none());
+        fs::remove_dir(&dir).unwrap();
+        assert!(lock(&dir).unwrap().is_none(), "it is gone");
+    }
+}
