@@ -83,6 +83,9 @@ impl Loopback {
             return Err(CallError::forbidden(why));
         }
         let input = JsonText::of(&request.input)?;
+        if self.supervisor.is_stopping(session.id) {
+            return Err(CallError::conflict("ask for permission: the chat is being stopped"));
+        }
         // A connection names no call, so the decider is told which command opened it.
         let description = match request.tool_name == NETWORK_TOOL {
             true => Some(self.asked_by(&session, &request.tool_use_id).await?),
@@ -197,6 +200,12 @@ impl Loopback {
         let Some(response) = answer_of(record) else {
             return Some(PermitAnswer::deny("denied: nothing was decided"));
         };
+        // Not noted as delivered: it is void once the run is over.
+        if matches!(response, PermitAnswer::Allow { .. })
+            && self.supervisor.is_stopping(record.session)
+        {
+            return Some(PermitAnswer::deny("denied: the chat is being stopped"));
+        }
         if record.delivered_at.is_some() {
             // A second waiter of the same request, or a client that came back: it is told the same.
             return Some(response);

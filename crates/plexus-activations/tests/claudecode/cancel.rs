@@ -4,6 +4,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use plexus_core::Caller;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -90,6 +91,51 @@ async fn while_it_waits_for_permission() {
     assert_eq!(serde_json::to_value(late.kind).unwrap(), "conflict");
     assert!(!hub.work().join("note.txt").exists());
     assert_eq!(hub.ok("loopback.pending", json!({})).await["approvals"], json!([]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_allow_leaves_over_mcp_while_a_chat_is_being_stopped() {
+    // An agent that hears no interrupt, and a grace that is longer than the test.
+    let deaf = "while :; do sleep 1; done";
+    let hub = SimulatedHub::with(|settings| {
+        settings.grace = Duration::from_secs(3_600);
+        let leading = ["-c", deaf, "sh"].map(Into::into).to_vec();
+        let program = plexus_engine::ProgramLine { program: "/bin/sh".into(), leading };
+        settings.install(plexus_wire::FIRST_AGENT, program);
+    })
+    .await;
+    let session = hub.create("asking", json!({})).await;
+    let chat = hub.chat(&session, "anything").await;
+    let runs = || std::future::ready((hub.children() == 1).then_some(()));
+    testkit::eventually_async("a child", DEADLINE, runs).await;
+    let permit = |call: &str| {
+        let params = json!({"tool_name": "Write", "tool_use_id": call,
+            "input": {"file_path": "note.txt", "content": "x"}});
+        let caller = Caller::Child(session.parse().unwrap());
+        hub.call_as(caller, "loopback.permit", params)
+    };
+    let decide = async {
+        let asked = hub.wait_for_approval(&session).await;
+        cancel(&hub, &session).await;
+        // It may have been withdrawn already, which is as good.
+        let params = json!({"approval_id": asked["id"], "approve": true});
+        let _allowed_or_withdrawn = hub.call("loopback.respond", params).await;
+    };
+    let (answer, ()) = tokio::join!(permit("toolu_1"), decide);
+    let answer = answer.unwrap();
+    assert_eq!(answer["behavior"], "deny", "{answer}");
+    assert_eq!(answer["message"], "denied: the chat is being stopped");
+    let answer = permit("toolu_2").await.unwrap();
+    assert_eq!(answer["behavior"], "deny", "{answer}");
+    let why = "denied: could not ask for permission: the chat is being stopped";
+    assert_eq!(answer["message"], why);
+    let pending = hub.ok("loopback.pending", json!({})).await;
+    assert_eq!(pending["approvals"], json!([]));
+    // A second wish ends the process.
+    cancel(&hub, &session).await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "cancelled");
+    let history = hub.ok("loopback.history", json!({"session_id": session})).await;
+    assert_eq!(history["decisions"][0]["delivered_at"], json!(null), "{history}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -216,7 +216,7 @@ impl Run {
             plexus_fault::point!("batch.commit.after");
             plexus_fault::point!("chat.end.committed", when draft.ended_chat);
             self.position = to;
-            self.state = draft.state;
+            self.go_on_with(draft.state);
             self.drop_stored_segments(expects.segment);
             self.pay_what_is_owed();
             // A rule may have decided in the same transaction: that answer leaves now.

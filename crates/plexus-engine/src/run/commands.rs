@@ -216,9 +216,7 @@ impl Run {
             return;
         }
         let Some(answer) = answer_of(record) else { return };
-        let is_stopping = self.state.chat.as_ref().is_some_and(|chat| chat.stop.is_some());
-        if is_stopping && matches!(answer, PermitAnswer::Allow { .. }) {
-            // An agent may run a tool on an allow that comes after its turn was cancelled.
+        if self.state.is_stopping() && matches!(answer, PermitAnswer::Allow { .. }) {
             return;
         }
         plexus_fault::point!("answer.put.before");

@@ -309,7 +309,7 @@ impl Run {
         if !stays || self.state.woken.as_ref().is_some_and(|woken| woken.finished) {
             self.drop_copy_of_woken();
         }
-        self.state = state;
+        self.go_on_with(state);
         Ok(())
     }
 

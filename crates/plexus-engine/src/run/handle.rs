@@ -118,6 +118,7 @@ impl RunHandle {
 pub(crate) struct Facts {
     idle_since: Mutex<Option<Instant>>,
     prestarted: AtomicBool,
+    stopping: AtomicBool,
     closing: AtomicBool,
     journal_bytes: AtomicU64,
 }
@@ -139,6 +140,15 @@ impl Facts {
 
     pub(super) fn set_prestarted(&self, is_prestarted: bool) {
         self.prestarted.store(is_prestarted, Ordering::Release);
+    }
+
+    /// Whether its chat or the whole run is being ended.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_stopping(&self, is_stopping: bool) {
+        self.stopping.store(is_stopping, Ordering::Release);
     }
 
     /// Whether it takes no more work.

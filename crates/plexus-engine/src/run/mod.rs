@@ -212,6 +212,7 @@ impl Run {
             facts.set_idle(Some(Instant::now()));
         }
         facts.set_prestarted(state.prestarted.is_some());
+        facts.set_stopping(state.is_stopping());
         if inbox.close_waiting {
             facts.set_closing();
         }
@@ -505,9 +506,15 @@ impl Run {
         let update = UpdateRun { translation: Patch::Set(state.to_json()?), ..update };
         changes.push(Change::UpdateRun(update));
         self.store.commit(changes, Priority::Normal).await?;
-        self.state = state;
+        self.go_on_with(state);
         self.known = None;
         Ok(())
+    }
+
+    /// Goes on with a state that is stored, and tells others what they may know of it.
+    fn go_on_with(&mut self, state: RunState) {
+        self.facts.set_stopping(state.is_stopping());
+        self.state = state;
     }
 
     /// Removes segments that are wholly in the store.

@@ -29,7 +29,7 @@ impl Run {
         draft.flush();
         draft.priority = Priority::Urgent;
         draft.commit_now = true;
-        if draft.state.chat.as_ref().is_some_and(|chat| chat.stop.is_some()) {
+        if draft.state.is_stopping() {
             return self.refuse(draft, ask, "ask: the chat is being stopped");
         }
         if draft.state.prestarted.is_some() {
@@ -213,8 +213,8 @@ impl Run {
         }
         if record.delivered_at.is_none() && record.void_at.is_none() {
             // While a chat is being stopped no allow is sent.
-            let is_stopping = draft.state.chat.as_ref().is_some_and(|chat| chat.stop.is_some());
-            let is_void = is_stopping && record.status == ApprovalStatus::Allowed;
+            let is_allowed = record.status == ApprovalStatus::Allowed;
+            let is_void = is_allowed && draft.state.is_stopping();
             draft.settle(&record, if is_void { Fate::Void } else { Fate::Delivered });
         }
         Ok(())

@@ -282,6 +282,12 @@ impl Supervisor {
         }
     }
 
+    /// Whether the chat of a session is being ended: it may ask nothing more, and gets no allow.
+    #[must_use]
+    pub fn is_stopping(&self, session: SessionId) -> bool {
+        self.live().get(&session).is_some_and(|run| run.facts.is_stopping())
+    }
+
     /// Returns the live run of a session.
     pub fn handle(&self, session: SessionId) -> Option<RunHandle> {
         self.live().get(&session).cloned()

@@ -223,6 +223,12 @@ impl RunState {
         }
     }
 
+    /// Whether the open chat or the whole run is being ended. No allow is sent from then on: an agent
+    /// may run a tool on an allow that comes after its turn was cancelled.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stop.is_some() || self.chat.as_ref().is_some_and(|chat| chat.stop.is_some())
+    }
+
     /// Whether a stored state is that of a woken process.
     pub(crate) fn is_woken(stored: &JsonText) -> bool {
         stored.read::<StoredState>().is_ok_and(|stored| stored.woken.is_some())
