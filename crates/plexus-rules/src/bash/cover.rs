@@ -14,6 +14,8 @@ struct Place {
     alone: bool,
     /// Whether another command gives it its input.
     piped: bool,
+    /// Whether another command of the line may make files, which its file patterns then match.
+    beside_makers: bool,
     depth: usize,
 }
 
@@ -21,7 +23,7 @@ impl Matcher<'_> {
     /// Returns the rules that together cover every command of the script, or why there are none.
     pub(super) fn cover(&self, script: &Script) -> Result<Vec<usize>, String> {
         let mut covering = Vec::new();
-        let place = Place { alone: true, piped: false, depth: 0 };
+        let place = Place { alone: true, piped: false, beside_makers: false, depth: 0 };
         self.cover_script(script, place, &mut covering)?;
         covering.sort_unstable();
         covering.dedup();
@@ -44,13 +46,17 @@ impl Matcher<'_> {
         if let Some(doubt) = script.doubts.first() {
             return Err(doubt.clone());
         }
+        let is_only = script.commands.len() == 1;
+        let makes = |command: &shell::Simple| !only_shows(&command.words);
+        let beside_makers = place.beside_makers || !is_only && script.commands.iter().any(makes);
         for command in &script.commands {
             if let Some(doubt) = command.doubts.first() {
                 return Err(doubt.clone());
             }
-            let alone = script.commands.len() == 1 && place.depth == 0;
+            let alone = is_only && place.depth == 0;
             let piped = place.piped || command.piped;
-            self.cover_command(&command.words, Place { alone, piped, ..place }, covering)?;
+            let place = Place { alone, piped, beside_makers, ..place };
+            self.cover_command(&command.words, place, covering)?;
         }
         Ok(())
     }
@@ -129,6 +135,14 @@ impl Matcher<'_> {
         covering: &mut Vec<usize>,
     ) -> Result<(), String> {
         let inner = Place { alone: false, depth: place.depth + 1, ..place };
+        let given = words.get(named..).unwrap_or_default();
+        if let Some(pattern) = given.iter().find(|word| may_become_option(word, place)) {
+            return Err(format!(
+                "`{0}` may match a name that begins with a dash, which another command of the line \
+                 could make; `./{0}` may not",
+                pattern.as_written()
+            ));
+        }
         match programs::nature(words) {
             // No table lists a program that executes its input.
             Nature::Plain if place.piped => known::check(words, 0, self.call),
@@ -159,6 +173,17 @@ impl Matcher<'_> {
             }
         }
     }
+}
+
+/// Says whether a command is known to change nothing.
+fn only_shows(words: &[Word]) -> bool {
+    known::entry_of(words).is_some_and(|entry| entry.effect == known::Effect::Shows)
+}
+
+/// Says whether the shell may make an option of a file pattern that was none when it was judged.
+fn may_become_option(word: &Word, place: Place) -> bool {
+    place.beside_makers
+        && matches!(word, Word::Glob { marked, .. } if known::begins_anyhow(marked))
 }
 
 fn starts_with(words: &[Word], named: &[String]) -> bool {

@@ -169,7 +169,9 @@ impl Reader<'_> {
                 match self.words.get(next) {
                     Some(Word::Literal(value)) => {
                         next < self.named
-                            || (kind.takes(value, self.call) && self.may_be_operand(kind, value))
+                            || (kind.takes(value, self.call)
+                                && self.may_be_operand(kind, value)
+                                && !may_be_option(kind, value))
                     }
                     _ => false,
                 }
@@ -206,6 +208,13 @@ impl Reader<'_> {
         }
         Ok(())
     }
+}
+
+/// Returns whether a program may read the value of an option as another option: some programs take
+/// a value in the same word only, and each program has its own exceptions. A number is harmless
+/// either way.
+fn may_be_option(kind: Kind, value: &str) -> bool {
+    kind != Kind::Num && value.len() > 1 && value.starts_with('-')
 }
 
 /// Splits `--name=value`.

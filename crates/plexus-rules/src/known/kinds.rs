@@ -117,7 +117,7 @@ impl Kind {
             Self::Write => is_writable(text, call),
             Self::Ref => starts_plainly && all("_./@{}^~-") && !text.contains(".."),
             Self::Remote => starts_plainly && all("_-") && is_missing(text, call),
-            Self::Format => !text.contains("%G") && !text.contains("%(signature"),
+            Self::Format => !checks_signatures(text),
             Self::Url => {
                 ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme))
                     && !text.contains(|c: char| c.is_whitespace() || "{}[]\\".contains(c))
@@ -136,4 +136,14 @@ impl Kind {
             }),
         }
     }
+}
+
+/// Says whether a git format asks about a signature: `%G?`, also with a sign between, and
+/// `%(signature)`, also of the object that a tag names.
+fn checks_signatures(format: &str) -> bool {
+    format.split('%').skip(1).any(|field| {
+        let field = field.strip_prefix(['+', '-', ' ']).unwrap_or(field);
+        let atom = field.strip_prefix('(').map(|atom| atom.strip_prefix('*').unwrap_or(atom));
+        field.starts_with('G') || atom.is_some_and(|atom| atom.trim_start().starts_with("signature"))
+    })
 }

@@ -21,6 +21,6 @@ mod scripts;
 mod table;
 
 pub(super) use arguments::{check, entry_of};
-pub(super) use places::is_obeyed;
+pub(super) use places::{begins_anyhow, is_obeyed};
 pub(super) use scripts::{is_plain_awk, is_plain_sed};
 pub(super) use table::Effect;

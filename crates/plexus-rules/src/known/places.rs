@@ -37,6 +37,21 @@ const OBEYED: &[&str] = &[
     ".zprofile",
     ".zshenv",
     ".zlogin",
+    ".zlogout",
+    ".kshrc",
+    ".mise.toml",
+    ".tool-versions",
+    ".zed",
+    ".nvim.lua",
+    ".exrc",
+    ".devcontainer",
+    ".cursor",
+    ".codex",
+    ".gemini",
+    ".opencode",
+    ".goose",
+    ".agents",
+    ".pre-commit-config.yaml",
     ".ripgreprc",
     ".ssh",
 ];
@@ -92,9 +107,23 @@ pub(super) fn is_file(text: &str, call: &Call<'_>) -> bool {
 pub(super) fn is_writable(text: &str, call: &Call<'_>) -> bool {
     followed(text, call).is_some_and(|(there, here)| {
         there.strip_prefix(&here).is_ok_and(|rest| {
-            rest.components().next().is_some() && !is_obeyed(rest) && !is_obeyed(Path::new(text))
+            rest.components().next().is_some()
+                && !is_obeyed(rest)
+                && !is_obeyed(Path::new(text))
+                && !looks_like_option(rest)
         })
     })
+}
+
+/// Says whether a name on the way begins with a dash: where a pattern matches it, a program would
+/// take it for an option.
+fn looks_like_option(path: &Path) -> bool {
+    path.components().any(|component| component.as_os_str().to_string_lossy().starts_with('-'))
+}
+
+/// Says whether the words of a file pattern may begin with any character, also with a dash.
+pub(crate) fn begins_anyhow(marked: &str) -> bool {
+    marked.starts_with(WILD)
 }
 
 /// Says whether nothing is at this path.

@@ -96,8 +96,8 @@ fn substitution(text: &str) -> Option<&str> {
     )
 }
 
-/// Returns the text after the closing delimiter. A delimiter inside brackets makes the text not
-/// plain, because programs disagree on how to read it.
+/// Returns the text after the closing delimiter. Brackets whose end is not plain to see make the
+/// text not plain, and so does a delimiter inside brackets: programs disagree on how to read them.
 fn up_to(delimiter: char, text: &str) -> Option<&str> {
     let mut characters = text.char_indices();
     let mut bracket = false;
@@ -106,7 +106,16 @@ fn up_to(delimiter: char, text: &str) -> Option<&str> {
             '\\' => {
                 characters.next()?;
             }
-            '[' => bracket = true,
+            // A `[` within brackets may begin a class such as `[:alpha:]`, which holds a `]`.
+            '[' if bracket => return None,
+            '[' => {
+                let inside = text.get(at + 1..)?;
+                // The first character does not end the brackets: `[]` and `[^]` go on.
+                if inside.strip_prefix('^').unwrap_or(inside).starts_with(']') {
+                    return None;
+                }
+                bracket = true;
+            }
             ']' => bracket = false,
             c if c == delimiter => return (!bracket).then(|| text.get(at + 1..)).flatten(),
             _ => {}
@@ -158,6 +167,10 @@ mod tests {
             "R f",
             "W f",
             "s/[/]/b/e",
+            "s/[]/x/;s#]/;touch X;/e#z#",
+            "s/[^]/x/;s#]/;touch X;/e#z#",
+            "s/[[:]/x/;s#:]]/;touch X;/e#z#",
+            "/[]/p;s#]/w f;p#z#",
             "5p\n1e x",
             "{p}",
             "a text",

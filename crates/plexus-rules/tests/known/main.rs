@@ -363,6 +363,76 @@ fn usual_work_is_not_asked_about() {
 }
 
 #[test]
+fn no_option_hides_as_the_value_of_another() {
+    let rules = any_arguments(PROGRAMS);
+    let hidden = [
+        "git log --format --output=x",
+        "git show --format --output=f",
+        "git reflog show --format --output=f",
+        "git diff-tree --format --output=f HEAD",
+        "git rev-list -L --output=f HEAD",
+        "git log --author --output=f",
+        "grep -e --file=x f",
+        // xxd looks at one letter of a word, tree takes values from later words.
+        "xxd -bc 5 f",
+        "tree -Po f x",
+        "tree -P -o x",
+    ];
+    assert_all(&rules, &hidden, Decision::Ask);
+    let plain = [
+        "git log --format=%h",
+        "git log --author x",
+        "git log -L 1,5:f",
+        "head -n -5 f",
+        "xxd -c 8 f",
+        "tree -L 2 -P x src",
+    ];
+    assert_all(&rules, &plain, Decision::Allow);
+}
+
+#[test]
+fn no_file_that_the_line_makes_becomes_an_option() {
+    let rules = any_arguments(PROGRAMS);
+    let made = [
+        "touch -- -x",
+        "touch -- '-e1e touch X'",
+        "touch ./-x/y",
+        "tee -- -x",
+        "touch -- '-e1e touch X' && sed 5p *.txt",
+        "touch f && sort *.txt",
+        "mkdir a; sort [a-f]*.txt",
+        "sort *.txt & touch f",
+        "touch f && timeout 5 sort *.txt",
+        "touch f && bash -c 'sort *.txt'",
+    ];
+    assert_all(&rules, &made, Decision::Ask);
+    let known = [
+        "sort *.txt",
+        "sort *.txt | head",
+        "ls *.txt && wc -l *.txt",
+        "touch f && sort ./*.txt data*",
+    ];
+    assert_all(&rules, &known, Decision::Allow);
+}
+
+#[test]
+fn a_git_format_checks_no_signature() {
+    let rules = any_arguments(&["git"]);
+    let checks = [
+        "git log --format=%G?",
+        "git log --format=%+G?",
+        "git log --format='%h %-GS'",
+        "git log --pretty='% GK'",
+        "git log --format='%(signature)'",
+        "git for-each-ref --format='%(signature:grade)'",
+        "git for-each-ref --format='%(*signature:grade)'",
+    ];
+    assert_all(&rules, &checks, Decision::Ask);
+    let plain = ["git log --format='%h %s'", "git for-each-ref --format='%(refname) GOOD'"];
+    assert_all(&rules, &plain, Decision::Allow);
+}
+
+#[test]
 fn an_edit_is_accepted_inside_and_where_nothing_takes_orders_from_it() {
     let place = Project::new();
     let accepted = |work: &Path, path: &str| {
@@ -409,8 +479,16 @@ fn an_edit_is_accepted_inside_and_where_nothing_takes_orders_from_it() {
         ".bashrc",
         ".envrc",
         ".gitmodules",
+        ".agents/plugins/x/hook.sh",
+        ".kshrc",
+        ".zlogout",
         "",
     ] {
+        assert!(!accepted(&work, path), "{path}");
+    }
+    // The wall has a list of such files of its own.
+    for path in plexus_confine::guard::places(&work) {
+        let path = path.strip_prefix(&work).unwrap().to_str().unwrap();
         assert!(!accepted(&work, path), "{path}");
     }
     // A directory whose name reads as a pattern is that directory and no other.
