@@ -82,8 +82,10 @@ pub enum CostPower {
     Usd,
 }
 
-/// What an agent asks about before it does it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+/// What an agent asks about before it does it, from the least to the most.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize, JsonSchema,
+)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 #[serde(rename_all = "snake_case")]
 pub enum AsksFor {

@@ -12,7 +12,7 @@ use plexus_store::{
     StoreError, UpdateSession,
 };
 use plexus_wire::{
-    CreateParams, FIRST_AGENT, ForkParams, ForkPower, ProjectSettings, SessionCreated,
+    AsksFor, CreateParams, FIRST_AGENT, ForkParams, ForkPower, ProjectSettings, SessionCreated,
     SessionForked, Supervise,
 };
 use uuid::Uuid;
@@ -52,6 +52,7 @@ impl ClaudeCode {
             }
             if call.caller == Caller::Session(parent) {
                 inherit(&above, &mut config);
+                self.ask_as_much(&above, &mut config)?;
                 narrowed(&above, &config)?;
             }
         }
@@ -76,6 +77,37 @@ impl ClaudeCode {
             self.supervisor.prestart(id, params.prestart);
         }
         Ok(SessionCreated { id, head })
+    }
+
+    /// Has an agent of another kind than its creator ask about everything: what agents ask about by
+    /// themselves differs, and a session must not get a call through a child about which it would be
+    /// asked itself.
+    fn ask_as_much(
+        &self,
+        above: &SessionConfig,
+        child: &mut SessionConfig,
+    ) -> Result<(), CallError> {
+        // A model itself makes no calls.
+        if child.agent == above.agent || child.agent == CONE {
+            return Ok(());
+        }
+        child.supervise = Supervise::All;
+        let asks = |config: &SessionConfig| {
+            let asks_for = self.agents.get(&config.agent)?.driver.powers().asks_for;
+            Ok::<_, CallError>(match config.supervise {
+                Supervise::All => asks_for,
+                Supervise::Default => asks_for.min(AsksFor::Changes),
+            })
+        };
+        if asks(child)? < asks(above)? {
+            return Err(CallError::forbidden(format_args!(
+                "create a session of {}: it asks about less than you do",
+                child.agent
+            ))
+            .with_field("agent")
+            .with_hint("ask your own parent to create it, or take an agent that asks for more"));
+        }
+        Ok(())
     }
 
     /// Creates the session, with its first state, in one transaction.

@@ -14,10 +14,13 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_agents::Acp;
 use plexus_agents::acp::{Homes, Profile};
+use plexus_agents::{Acp, ClaudeCode};
+use plexus_core::{Caller, ErrorKind};
 use plexus_engine::agents::Drivers;
+use plexus_engine::session::SessionConfig;
 use plexus_engine::{ProgramLine, Settings};
+use plexus_wire::{FIRST_AGENT, Supervise};
 use serde_json::{Value, json};
 
 use crate::common::{SimulatedHub, texts, types};
@@ -202,4 +205,59 @@ say y; end; cat"#;
     assert_eq!(events.last().unwrap()["type"], "complete", "{:#?}", events.last());
     assert_eq!(texts(&events).concat(), format!("{}y", "x".repeat(3000)));
     assert!(events.len() < 20, "{} events", events.len());
+}
+
+/// A driver whose agent is never started, for its profile.
+fn driver_that(name: &str, more: &Value) -> Arc<Acp> {
+    let mut profile = json!({"label": name, "program": "/bin/sh"});
+    profile.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let table = toml::Table::try_from(profile).unwrap();
+    Arc::new(Acp::new(Profile::of(name, table).unwrap(), Homes::default()))
+}
+
+/// What a session that was just created asks about.
+async fn supervision(hub: &SimulatedHub, created: &Value) -> Supervise {
+    let id = created["id"].as_str().unwrap().parse().unwrap();
+    SessionConfig::of(&hub.store().session(id).await.unwrap()).unwrap().supervise
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_creates_no_agent_that_asks_about_less_than_itself() {
+    let everything = json!({"asks_for": "everything", "modes": ["ask"]});
+    let changes = json!({"asks_for": "changes", "modes": ["ask"]});
+    let drivers = Drivers::default()
+        .with(FIRST_AGENT, Arc::new(ClaudeCode))
+        .with("asks", driver_that("asks", &everything))
+        .with("changes", driver_that("changes", &changes))
+        .with("own_way", driver_that("own_way", &json!({})));
+    let hub = SimulatedHub::with_drivers(drivers, |_| {}).await;
+    for (supervise, agent, is_created) in [
+        ("default", "asks", true),
+        ("default", "changes", true),
+        ("default", "own_way", false),
+        ("all", "asks", true),
+        ("all", "changes", false),
+        ("all", "own_way", false),
+    ] {
+        let name = format!("{supervise} {agent}");
+        let grants = json!({"can_spawn": true, "supervise": supervise});
+        let parent = hub.create(&name, grants).await;
+        let caller = Caller::Session(parent.parse().unwrap());
+        let params = hub.create_params("child", json!({"agent": agent, "supervise": "default"}));
+        let made = hub.call_as(caller, "agents.create", params).await;
+        if !is_created {
+            let refused = made.unwrap_err();
+            assert_eq!(refused.kind, ErrorKind::Forbidden, "{name}: {refused:?}");
+            assert_eq!(refused.field.as_deref(), Some("agent"), "{name}: {refused:?}");
+            continue;
+        }
+        assert_eq!(supervision(&hub, &made.unwrap()).await, Supervise::All, "{name}");
+    }
+    // Of its own kind it creates one that is supervised as it is, and the operator creates any.
+    let parent = hub.create("own kind", json!({"can_spawn": true})).await;
+    let caller = Caller::Session(parent.parse().unwrap());
+    let params = hub.create_params("child", json!({}));
+    let child = hub.call_as(caller, "agents.create", params).await.unwrap();
+    assert_eq!(supervision(&hub, &child).await, Supervise::Default);
+    hub.create("of the operator", json!({"agent": "own_way", "parent": parent})).await;
 }

@@ -8,6 +8,9 @@ use super::{EXEC, PATCH, question};
 /// Shells whose commands rules can read.
 const READABLE: [&str; 3] = ["bash", "sh", "dash"];
 
+/// Where they are. The model may name a shell; a file of that name elsewhere is another program.
+const SHELL_DIRS: [&str; 3] = ["/bin", "/usr/bin", "/usr/local/bin"];
+
 /// Reads a call from the input of its question.
 pub(super) fn read(tool_name: &str, input: &Value) -> ToolCall {
     let text = |name: &str| input[name].as_str().map(str::to_owned);
@@ -20,12 +23,14 @@ pub(super) fn read(tool_name: &str, input: &Value) -> ToolCall {
             };
             let shell = text("shell").unwrap_or_else(|| "sh".to_owned());
             let program = shell.split(' ').next().unwrap_or_default();
-            let name = program.rsplit('/').next().unwrap_or_default();
-            let unreadable = !READABLE.contains(&name);
+            let is_known = match program.rsplit_once('/') {
+                Some((dir, name)) => SHELL_DIRS.contains(&dir) && READABLE.contains(&name),
+                None => READABLE.contains(&program),
+            };
             // A further question about a call is about something that its command does not show.
             let further = text("approval_id").is_some();
             ToolCall::new(tool_name, target)
-                .doubted(unreadable.then_some("its shell may read it otherwise"))
+                .doubted((!is_known).then_some("its shell may read it otherwise"))
                 .doubted(further.then_some("it is a further question about a command"))
         }
         PATCH => {
@@ -76,7 +81,13 @@ mod tests {
         let (command, cwd) = ("git diff".to_owned(), Some("/w".into()));
         let target = ToolTarget::Shell { command, cwd, language: ShellLanguage::Posix };
         assert_eq!((call.target, call.doubt), (target, None));
-        for more in [json!({"shell": "/bin/zsh -lc"}), json!({"approval_id": "a"})] {
+        for more in [
+            json!({"shell": "/bin/zsh -lc"}),
+            json!({"shell": "/w/bash -lc"}),
+            json!({"shell": "./bash -lc"}),
+            json!({"shell": "/bash -lc"}),
+            json!({"approval_id": "a"}),
+        ] {
             let mut input = input.clone();
             for (name, value) in more.as_object().unwrap() {
                 input[name] = value.clone();

@@ -182,8 +182,7 @@ fn only_shows(words: &[Word]) -> bool {
 
 /// Says whether the shell may make an option of a file pattern that was none when it was judged.
 fn may_become_option(word: &Word, place: Place) -> bool {
-    place.beside_makers
-        && matches!(word, Word::Glob { marked, .. } if known::begins_anyhow(marked))
+    place.beside_makers && matches!(word, Word::Glob { marked, .. } if known::begins_anyhow(marked))
 }
 
 fn starts_with(words: &[Word], named: &[String]) -> bool {

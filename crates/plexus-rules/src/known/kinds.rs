@@ -144,6 +144,7 @@ fn checks_signatures(format: &str) -> bool {
     format.split('%').skip(1).any(|field| {
         let field = field.strip_prefix(['+', '-', ' ']).unwrap_or(field);
         let atom = field.strip_prefix('(').map(|atom| atom.strip_prefix('*').unwrap_or(atom));
-        field.starts_with('G') || atom.is_some_and(|atom| atom.trim_start().starts_with("signature"))
+        field.starts_with('G')
+            || atom.is_some_and(|atom| atom.trim_start().starts_with("signature"))
     })
 }
