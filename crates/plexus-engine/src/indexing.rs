@@ -18,7 +18,8 @@ const REST_WHEN_BUSY: u32 = 30;
 /// The same while nobody commits: years of history are then caught up with in a third of the time.
 const REST_WHEN_QUIET: u32 = 2;
 
-/// How long it waits after a failure.
+/// How long it waits after a failure: longer than others, because nobody waits for the index and a
+/// search tells how far it is behind.
 const AFTER_FAILURE: Duration = Duration::from_secs(30);
 
 /// Indexes until the server stops.

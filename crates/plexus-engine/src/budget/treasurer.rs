@@ -71,11 +71,13 @@ pub(crate) async fn keep(
     };
     loop {
         wake.seen();
-        if let Err(error) = treasurer.look().await {
+        let looked = treasurer.look().await;
+        if let Err(error) = &looked {
             tracing::warn!(%error, "budgets could not be looked at; trying again");
         }
-        // With nothing running nothing is spent: then only a commit is worth waking for.
-        let idle = treasurer.lines.values().all(Vec::is_empty);
+        // With nothing running nothing is spent: then only a commit is worth waking for. A look that
+        // failed does not say what runs.
+        let idle = looked.is_ok() && treasurer.lines.values().all(Vec::is_empty);
         tokio::select! {
             () = tokio::time::sleep(TICK), if !idle => {}
             _ = wake.changed() => {}

@@ -7,15 +7,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
 
 use plexus_core::SessionId;
 use plexus_store::{SessionFilter, Store, StoreError, Topic, Wake, limits};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Rest after a look that failed.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+use crate::wait::STORE_RETRY;
 
 /// The scopes in which somebody waits, by the session above them; `None` is the operator's, which
 /// has every session.
@@ -109,7 +107,7 @@ impl Looking {
                     // Every waiter reads for itself, and gets the error.
                     tracing::debug!(%error, "could not look for changed sessions");
                     self.newest.send_replace(u64::MAX);
-                    tokio::time::sleep(LOOK_AGAIN_AFTER).await;
+                    tokio::time::sleep(STORE_RETRY).await;
                 }
             }
         }
@@ -139,6 +137,8 @@ impl Looking {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use plexus_store::{Change, CreateSession, MemoryStore, Priority};
 
     use super::*;

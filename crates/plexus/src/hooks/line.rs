@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use plexus_engine::wait::STORE_RETRY;
 use plexus_store::{
     ApprovalStatus, AuditLine, Change, JsonText, MarkOutbox, OutboxEntry, Priority, Sending, Store,
     StoreError, Topic, UnixMillis,
@@ -31,9 +32,6 @@ const LONGEST_RETRY: Duration = Duration::from_secs(300);
 /// How much longer than the receiver's timeout this server holds a message, where servers share a
 /// store. If the server dies meanwhile, another one sends the message after that time.
 const BEGUN_FOR: Duration = Duration::from_secs(30);
-
-/// How long to wait when the store cannot be asked.
-const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// The longest sleep between two looks: a clock that was set is noticed within this time.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
