@@ -93,8 +93,10 @@ const SENSITIVE_NAMES: &[&str] = &[
 ];
 
 /// Directories of the system.
-const SYSTEM_DIRS: &[&str] =
-    &["/etc/", "/usr/", "/bin/", "/sbin/", "/boot/", "/var/", "/opt/", "/root/"];
+const SYSTEM_DIRS: &[&str] = &["/etc/", "/usr/", "/bin/", "/sbin/", "/boot/"];
+
+/// Directories of the system in which people also keep projects.
+const SHARED_DIRS: &[&str] = &["/var/", "/opt/", "/root/"];
 
 /// Says how much harm a call could do.
 #[must_use]
@@ -109,7 +111,7 @@ pub fn assess(call: &ToolCall, input: &Value, working_dir: Option<&Path>) -> Ris
             if changes.iter().any(|change| matches!(change.edit, FileEdit::Delete {})) {
                 raise(64, "deletes a file");
             }
-            if changes.iter().any(|change| is_sensitive(&change.path)) {
+            if changes.iter().any(|change| is_sensitive(&change.path, working_dir)) {
                 raise(84, "the file configures a system or a tool");
             }
             let outside = |path: &str| working_dir.is_some_and(|dir| is_outside(path, dir));
@@ -124,7 +126,7 @@ pub fn assess(call: &ToolCall, input: &Value, working_dir: Option<&Path>) -> Ris
         }
         ToolTarget::Read { path, .. } => {
             raise(10, "only reads");
-            if path.as_deref().is_some_and(is_sensitive) {
+            if path.as_deref().is_some_and(|path| is_sensitive(path, working_dir)) {
                 raise(56, "the file may hold secrets");
             }
         }
@@ -194,15 +196,23 @@ fn fetch_risk(url: Option<&str>, raise: &mut impl FnMut(u8, &str)) {
     }
 }
 
-fn is_sensitive(path: &str) -> bool {
-    let names: Vec<&str> = path.split('/').collect();
+/// Returns whether a file by its name configures a system or a tool. The names on the way to the
+/// working directory were chosen with it, so a project below `/var` is no part of the system.
+fn is_sensitive(path: &str, working_dir: Option<&Path>) -> bool {
+    let inside = working_dir
+        .filter(|dir| !is_outside(path, dir))
+        .and_then(|dir| Path::new(path).strip_prefix(dir).ok())
+        .and_then(Path::to_str);
+    let lies_below = |dirs: &[&str]| dirs.iter().any(|dir| path.starts_with(dir));
+    let names: Vec<&str> = inside.unwrap_or(path).split('/').collect();
     let named = names.iter().any(|name| SENSITIVE_NAMES.contains(name) || name.starts_with(".env"));
     let pair = |a: &str, b: &str| names.windows(2).any(|two| two[0] == a && two[1].starts_with(b));
     named
         || pair(".git", "hooks")
         || pair(".git", "config")
         || pair(".github", "workflows")
-        || SYSTEM_DIRS.iter().any(|dir| path.starts_with(dir))
+        || lies_below(SYSTEM_DIRS)
+        || (inside.is_none() && lies_below(SHARED_DIRS))
 }
 
 /// Returns whether a path is outside `dir` by its text alone: a path with `..` may lead anywhere.
@@ -278,6 +288,21 @@ mod tests {
         assert!(scores.is_sorted_by(|a, b| a >= b), "{scores:?}");
         assert_eq!(fetch("http://user@a.org/").level, RiskLevel::High);
         assert_eq!(fetch("https://127.0.0.1/").level, RiskLevel::High);
+    }
+
+    #[test]
+    fn a_project_below_a_directory_of_the_system_is_no_part_of_the_system() {
+        let level = |dir: &str, path: &str| {
+            let input = json!({ "file_path": path, "content": "x" });
+            assess(&notation::read("Write", &input), &input, Some(Path::new(dir))).level
+        };
+        for dir in ["/var/tmp/p", "/root/p", "/opt/p", "/home/a/.config/p"] {
+            assert_eq!(level(dir, &format!("{dir}/src/a.rs")), RiskLevel::Medium, "{dir}");
+            assert_eq!(level(dir, &format!("{dir}/.git/hooks/x")), RiskLevel::Critical, "{dir}");
+            assert_eq!(level(dir, &format!("{dir}/../x")), RiskLevel::Critical, "{dir}");
+        }
+        assert_eq!(level("/root/p", "/root/.profile"), RiskLevel::Critical);
+        assert_eq!(level("/etc/p", "/etc/p/hosts"), RiskLevel::Critical);
     }
 
     #[test]
