@@ -25,7 +25,7 @@ pub struct CreateParams {
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
     /// Where the agent works; the directory must exist. `~` is the home of the server's user.
-    #[serde(deserialize_with = "crate::text::path")]
+    #[serde(deserialize_with = "crate::text::work_dir")]
     pub working_dir: PathBuf,
     /// The agent: `claude_code` (which it is without), `codex`, or another that `agents.kinds`
     /// lists.
@@ -100,7 +100,7 @@ pub struct CreateParams {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::text::maybe_paths"
+        deserialize_with = "crate::text::maybe_work_dirs"
     )]
     pub add_dirs: Option<Vec<PathBuf>>,
     /// Variables for its environment.
@@ -175,4 +175,25 @@ pub struct SessionCreated {
     pub id: SessionId,
     /// Its tree and the node after which its first chat starts.
     pub head: Position,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_is_named_from_the_root_or_from_home() {
+        let read = |dir: &str| {
+            let params = json!({"name": "n", "working_dir": dir, "add_dirs": [dir]});
+            serde_json::from_value::<CreateParams>(params)
+        };
+        for dir in ["/", "/w", "~", "~/w"] {
+            assert_eq!(read(dir).unwrap().working_dir, PathBuf::from(dir));
+        }
+        for dir in ["", "w", "./w", "../w", "~other", "~other/w"] {
+            assert!(read(dir).is_err(), "{dir:?}");
+        }
+    }
 }

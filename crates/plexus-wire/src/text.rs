@@ -252,10 +252,29 @@ pub(crate) fn maybe_path<'de, D: Deserializer<'de>>(
     Option::<Absolute>::deserialize(deserializer).map(|path| path.map(|path| path.0))
 }
 
-/// Reads a list of such paths, which may be left out.
-pub(crate) fn maybe_paths<'de, D: Deserializer<'de>>(
+/// A path from the root, or from the home directory of the server's user.
+struct FromRootOrHome(PathBuf);
+
+impl<'de> Deserialize<'de> for FromRootOrHome {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let path = PathBuf::from(one::<Text, D>(deserializer)?);
+        // Only a whole first name: `~other`, the home of somebody else, is a relative path here.
+        if path.is_absolute() || path.starts_with("~") {
+            return Ok(Self(path));
+        }
+        Err(D::Error::custom("it is not an absolute path: give the whole path, from / or ~ on"))
+    }
+}
+
+/// Reads a directory in which an agent may work.
+pub(crate) fn work_dir<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    FromRootOrHome::deserialize(deserializer).map(|path| path.0)
+}
+
+/// Reads a list of such directories, which may be left out.
+pub(crate) fn maybe_work_dirs<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<PathBuf>>, D::Error> {
-    let list = Option::<Vec<Absolute>>::deserialize(deserializer)?;
+    let list = Option::<Vec<FromRootOrHome>>::deserialize(deserializer)?;
     Ok(list.map(|list| list.into_iter().map(|path| path.0).collect()))
 }
