@@ -86,7 +86,7 @@ impl Supervised {
             ..ApprovalFilter::default()
         };
         let page = plexus_store::PageRequest::first(1);
-        let look = async || self.store.approvals(filter.clone(), page).await.unwrap().items.pop();
+        let look = async || self.store.approvals(filter, page).await.unwrap().items.pop();
         testkit::eventually_async("a question", DEADLINE, look).await
     }
 
