@@ -24,6 +24,7 @@ pub mod telemetry;
 pub mod telemetry;
 pub(crate) mod tls;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -236,10 +237,10 @@ fn wall_words(walls: &WallSettings) -> String {
     }
 }
 
-/// Tells the person who started the server. The log has its own lines.
-#[expect(clippy::print_stdout, reason = "this is what the command prints")]
+/// Tells the person who started the server. The log has its own lines, so a server whose reader is
+/// gone, such as a pager that was closed, goes on.
 fn say(line: &str) {
-    println!("{line}");
+    let _nobody_reads_it = writeln!(std::io::stdout(), "{line}");
 }
 
 /// Loads the rule file; a missing file holds no rules.

@@ -1,6 +1,7 @@
 //! `plexus serve`: its files, its pages, its start and its end.
 
-use std::process::Child;
+use std::fs::File;
+use std::process::{Child, Stdio};
 
 use crate::installation::{self, Installation, eventually, mode, text};
 use plexus_client::Client;
@@ -14,13 +15,23 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start(installation: &Installation, arguments: &[&str]) -> Self {
-        let log = std::fs::File::options()
+        let log = File::options()
             .create(true)
             .append(true)
             .open(installation.work().join("../log"))
             .unwrap();
+        Self::start_telling(log.try_clone().unwrap().into(), log, installation, arguments)
+    }
+
+    /// Starts one that tells the person who starts it through `told`.
+    fn start_telling(
+        told: Stdio,
+        log: File,
+        installation: &Installation,
+        arguments: &[&str],
+    ) -> Self {
         let mut command = installation.command(&[&["serve"], arguments].concat());
-        let mut process = command.stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap();
+        let mut process = command.stdout(told).stderr(log).spawn().unwrap();
         let pid = process.id();
         let url = eventually("server.json", || {
             assert!(
@@ -58,6 +69,19 @@ pub(crate) fn log_of(installation: &Installation) -> String {
 
 pub(crate) fn token(installation: &Installation) -> String {
     std::fs::read_to_string(installation.data().join("operator.token")).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_server_whose_reader_is_gone_serves_on_and_stops_when_asked() {
+    let installation = Installation::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let log = File::create(installation.work().join("../log")).unwrap();
+    let server = Server::start_telling(writer.into(), log, &installation, &[]);
+    let state = installation.command(&["call", "health.state"]).output().unwrap();
+    assert!(state.status.success(), "{state:?}");
+    server.signal(rustix::process::Signal::TERM);
+    assert!(server.wait().success(), "{}", log_of(&installation));
 }
 
 #[test]
