@@ -102,6 +102,52 @@ fn a_denial_from_the_shell_reaches_the_agent() {
 }
 
 #[test]
+fn a_run_shows_what_follows_an_unreadable_line() {
+    let installation = Installation::new();
+    installation.start_server();
+    for _ in 0..5 {
+        let shown = installation.works(&["run", "--once", "sim:\nsay a\ngarbage\nsay b\nsay c"]);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines.contains(&"b") && lines.contains(&"c"), "{shown}");
+        assert!(shown.contains("✓ complete") && shown.contains(" · $"), "{shown}");
+    }
+}
+
+#[test]
+fn the_ids_that_pending_prints_name_their_approvals() {
+    let installation = Installation::new();
+    for name in ["first", "second"] {
+        installation.works(&["run", "--detach", "--name", name, "hello"]);
+    }
+    let approvals = eventually("two approvals", || {
+        let shown: Value =
+            serde_json::from_str(&installation.works(&["pending", "--json"])).ok()?;
+        shown.as_array().filter(|all| all.len() == 2).cloned()
+    });
+    for name in ["first", "second"] {
+        let shown = installation.works(&["pending", name]);
+        let short = shown.split_whitespace().next().unwrap();
+        let whole = installation.works(&["pending", short]);
+        assert!(whole.contains(&format!("{name} wants Write")), "{short}: {whole}");
+        installation.works(&["approve", short]);
+    }
+    assert_eq!(approvals.len(), 2);
+}
+
+#[test]
+fn a_beginning_that_a_session_shares_names_the_approval() {
+    let installation = Installation::new();
+    installation.works(&["run", "--detach", "hello"]);
+    let approval = installation.pending();
+    let (id, session) =
+        (approval["id"].as_str().unwrap(), approval["session_id"].as_str().unwrap());
+    let same = id.bytes().zip(session.bytes()).take_while(|(a, b)| a == b).count();
+    assert!(same >= 4, "{id} and {session} are of the same day");
+    let shown = installation.works(&["pending", &id[..same.min(8)]]);
+    assert!(shown.contains("wants Write"), "{shown}");
+}
+
+#[test]
 fn a_running_session_can_be_cancelled() {
     let installation = Installation::new();
     let run = installation
