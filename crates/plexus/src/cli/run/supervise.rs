@@ -415,10 +415,14 @@ impl Supervision {
 
     /// The session's name as a shell takes it.
     pub(super) fn name(&self) -> String {
-        let plain =
-            self.session.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
-        if plain { self.session.name.clone() } else { self.session.id.to_string() }
+        name_for_a_shell(&self.session)
     }
+}
+
+/// Returns a session's name where a shell takes it as it is, else its id.
+pub(super) fn name_for_a_shell(session: &Session) -> String {
+    let plain = session.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+    if plain { session.name.clone() } else { session.id.to_string() }
 }
 
 /// Waits for a key that means something; for ever where nobody types.
