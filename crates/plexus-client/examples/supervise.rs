@@ -11,8 +11,8 @@ use std::process::ExitCode;
 
 use futures::StreamExt as _;
 use plexus_client::wire::{
-    Approval, ChatEvent, ChatParams, CreateParams, FollowParams, Object, RespondParams, SessionRef,
-    SessionStatus,
+    Approval, ChatEvent, ChatParams, CreateParams, FollowParams, Object, PollParams, RespondParams,
+    SessionRef,
 };
 use plexus_client::{Client, FollowItem};
 
@@ -41,10 +41,14 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
                 }
             }
             ChatEvent::Complete { .. } => return Ok(ExitCode::SUCCESS),
-            // An error may be one line that could not be read, or the end.
+            // An agent goes on after a line that could not be read: an error ends the chat only
+            // when it is the chat's last event.
             ChatEvent::Error { .. } => {
-                let status = client.session(&SessionRef::id(session)).await?.status;
-                if status == SessionStatus::Failed || status == SessionStatus::Cancelled {
+                let mut rest = PollParams::new(session);
+                rest.from_seq = Some(event.at.event.seq);
+                let rest = client.agents().poll(&rest).await?;
+                let is_over = rest.status.is_and(|status| !status.is_busy());
+                if is_over && rest.events.len() == 1 {
                     return Ok(ExitCode::FAILURE);
                 }
             }

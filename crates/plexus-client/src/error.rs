@@ -14,6 +14,14 @@ pub enum ClientError {
     /// No server has announced itself in this data directory.
     #[error("find a server: none runs with its data in {}", .0.display())]
     NoServer(PathBuf),
+    /// The file in which a server announces itself cannot be read.
+    #[error("read {}: {source}", path.display())]
+    Announcement {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// The token cannot be read.
     #[error("read {}: {source}", path.display())]
     Token {
@@ -47,7 +55,7 @@ impl ClientError {
         match self {
             Self::Call(error) => error.kind(),
             Self::NoServer(_) | Self::Unreachable { .. } => ErrorKind::Unavailable,
-            Self::Token { .. } => ErrorKind::Unauthorized,
+            Self::Announcement { .. } | Self::Token { .. } => ErrorKind::Unauthorized,
             Self::BadAnswer { .. } => ErrorKind::Internal,
         }
     }
@@ -58,6 +66,9 @@ impl ClientError {
         match self {
             Self::Call(error) => &error.hint,
             Self::NoServer(_) => "start one with `plexus serve`",
+            Self::Announcement { .. } => {
+                "run it as the user whose server it is, or name another directory with --data-dir"
+            }
             Self::Token { .. } => {
                 "`plexus token` needs the data directory of the server; name it with --data-dir"
             }
@@ -72,6 +83,7 @@ impl ClientError {
         match self {
             Self::Call(error) => error.field.as_deref(),
             Self::NoServer(_)
+            | Self::Announcement { .. }
             | Self::Token { .. }
             | Self::Unreachable { .. }
             | Self::BadAnswer { .. } => None,
@@ -85,7 +97,7 @@ impl ClientError {
         match self {
             Self::NoServer(_) | Self::Unreachable { .. } => true,
             Self::Call(error) => matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Busy),
-            Self::Token { .. } | Self::BadAnswer { .. } => false,
+            Self::Announcement { .. } | Self::Token { .. } | Self::BadAnswer { .. } => false,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! ```no_run
 //! use futures::StreamExt as _;
 //! use plexus_client::wire::{
-//!     ChatEvent, ChatParams, CreateParams, FollowParams, RespondParams, SessionRef,
+//!     ChatEvent, ChatParams, CreateParams, FollowParams, PollParams, RespondParams, SessionRef,
 //! };
 //! use plexus_client::{Client, ClientError, FollowItem};
 //!
@@ -23,7 +23,18 @@
 //!             let no = RespondParams::deny(approval_id, "only read, please");
 //!             client.loopback().respond(&no).await?;
 //!         }
-//!         ChatEvent::Complete { .. } | ChatEvent::Error { .. } => break,
+//!         ChatEvent::Complete { .. } => break,
+//!         // An agent goes on after a line that could not be read: an error ends the chat only
+//!         // when it is the chat's last event.
+//!         ChatEvent::Error { .. } => {
+//!             let mut rest = PollParams::new(id);
+//!             rest.from_seq = Some(event.at.event.seq);
+//!             let rest = client.agents().poll(&rest).await?;
+//!             let is_over = rest.status.is_and(|status| !status.is_busy());
+//!             if is_over && rest.events.len() == 1 {
+//!                 break;
+//!             }
+//!         }
 //!         _ => {}
 //!     }
 //! }

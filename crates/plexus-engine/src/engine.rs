@@ -222,19 +222,27 @@ impl Engine {
         Ok(picked_up)
     }
 
-    /// Reads the rules of a file; a bad one is refused with file and line, and the rules in force
-    /// stay.
+    /// Reads the rules of a file and changes nothing.
     ///
     /// # Errors
     /// Says which line and why.
-    pub fn load_rules(&self, path: &Path, text: &str) -> Result<usize, RuleFileError> {
+    pub fn read_rules(path: &Path, text: &str) -> Result<RuleFile, RuleFileError> {
         let home = std::env::home_dir();
         let context = ExampleContext {
             working_dir: Path::new("/"),
             home: home.as_deref(),
             paths: &RealPaths,
         };
-        let file = RuleFile::parse(path, text, UnixMillis::now().as_secs(), &context)?;
+        RuleFile::parse(path, text, UnixMillis::now().as_secs(), &context)
+    }
+
+    /// Takes the rules of a file; a bad one is refused with file and line, and the rules in force
+    /// stay.
+    ///
+    /// # Errors
+    /// Says which line and why.
+    pub fn load_rules(&self, path: &Path, text: &str) -> Result<usize, RuleFileError> {
+        let file = Self::read_rules(path, text)?;
         let count = file.rules.len();
         self.approvals.rulebook.set_file_rules(file.rules);
         Ok(count)

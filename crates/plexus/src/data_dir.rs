@@ -96,6 +96,9 @@ impl DataDir {
             if any && !ours {
                 return Err(DataDirProblem::Foreign(path.to_owned()));
             }
+        } else if path.exists() {
+            let problem = "it is a file and not a directory; name another with --data-dir";
+            return Err(io("use")(std::io::Error::new(ErrorKind::NotADirectory, problem)));
         } else {
             DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io("create"))?;
         }

@@ -197,9 +197,11 @@ fn dry_run(place: &HomeWithProject) -> Result<()> {
     fs::write(project.join("file"), "old\n")?;
     let output = place.plexus(&["confine", "--dry-run", "--", "sh", "-c", "echo new > file"])?;
     let said = String::from_utf8_lossy(&output.stdout);
-    for line in ["M file", "  -old", "  +new", "1 changes, exit code 0"] {
+    for line in ["M file", "  -old", "  +new", "1 change, exit code 0"] {
         ensure!(said.lines().any(|said| said.starts_with(line)), "{said}");
     }
+    let failing = place.plexus(&["confine", "--dry-run", "--", "sh", "-c", "exit 3"])?;
+    ensure!(failing.status.code() == Some(3), "{failing:?}");
     let words = ["confine", "--dry-run", "--json", "--", "rm", "file"];
     let preview: serde_json::Value = serde_json::from_slice(&place.plexus(&words)?.stdout)?;
     ensure!(preview["changes"][0]["kind"] == "removed", "{preview}");

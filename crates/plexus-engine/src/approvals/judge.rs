@@ -170,8 +170,21 @@ impl Approvals {
             by: Some(DecidedBy::Operator),
             rule: None,
             used: Vec::new(),
-            why: format!("the operator's mode allows it until {}", mode.until.0),
+            why: format!("the operator's mode allows it {}", until(mode.until.0)),
         }))
+    }
+}
+
+/// Says until when, as a person reads it: the time of day in UTC, or days where it is far away.
+fn until(secs: i64) -> String {
+    const DAY: i64 = 24 * 60 * 60;
+    match (secs - UnixMillis::now().as_secs()) / DAY {
+        ..=0 => {
+            let minute = secs.rem_euclid(DAY) / 60;
+            format!("until {:02}:{:02} UTC", minute / 60, minute % 60)
+        }
+        1 => "for another day".to_owned(),
+        days => format!("for another {days} days"),
     }
 }
 

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use plexus_client::wire::{
     Approval, DecidedApproval, ErrorKind, LastDecisions, Remember, RespondParams, Responded, Rule,
     RuleAddParams, RuleDecision, RuleRemoveParams, RuleScope, RuleSuggestParams, RuleTestParams,
-    Said,
+    Said, SessionId, SessionRef,
 };
 use plexus_client::{Client, ClientError};
 
@@ -22,17 +22,14 @@ const MAX_NAME: usize = 30;
 pub(super) async fn pending(global: &Global, which: Option<&str>, json: bool) -> Result<u8> {
     let client = server::find(&global.data_dir()?).await?;
     let all = client.pending(None).await.map_err(failed)?;
-    let (approvals, whole) = match which {
-        None => (all, false),
-        Some(which) => match find_session(&client, which).await {
-            Ok(session) => {
-                (all.into_iter().filter(|it| it.session_id == session.id).collect(), false)
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                (vec![find::approval(&client, &all, which).await?], true)
-            }
-            Err(error) => return Err(failed(error)),
-        },
+    let asked = match which {
+        None => Asked::All,
+        Some(which) => asked_for(&client, &all, which).await?,
+    };
+    let (approvals, whole) = match asked {
+        Asked::All => (all.clone(), false),
+        Asked::Of(id) => (all.iter().filter(|it| it.session_id == id).cloned().collect(), false),
+        Asked::One(approval) => (vec![*approval], true),
     };
     if json {
         screen::line(&serde_json::to_string_pretty(&approvals)?)?;
@@ -44,7 +41,7 @@ pub(super) async fn pending(global: &Global, which: Option<&str>, json: bool) ->
     } else if whole {
         approvals.iter().try_for_each(|approval| show(approval, screen))?;
     } else {
-        table(&approvals, screen)?;
+        table(&approvals, &taken_ids(&client, &all).await?, screen)?;
         let hint = "`plexus pending ID` shows one in full; `plexus approve ID`, `plexus deny ID` \
                     and `plexus review` answer";
         screen::line(&screen.paint(Tone::Faint, hint))?;
@@ -52,11 +49,49 @@ pub(super) async fn pending(global: &Global, which: Option<&str>, json: bool) ->
     Ok(exit::OK)
 }
 
-/// One line for each.
-fn table(approvals: &[Approval], screen: Screen) -> Result<()> {
+/// What `plexus pending` is asked for.
+enum Asked {
+    All,
+    Of(SessionId),
+    One(Box<Approval>),
+}
+
+/// Finds what a word names: the session of that very name, then an approval, then a session by the
+/// beginning of its id. A session and its first approval begin alike when they are made within a
+/// minute, and this command is about approvals.
+async fn asked_for(client: &Client, all: &[Approval], which: &str) -> Result<Asked> {
+    let fits = find::fitting(all, which);
+    if let [one] = fits.as_slice() {
+        return match client.session(&SessionRef::named(which)).await {
+            Ok(session) => Ok(Asked::Of(session.id)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                Ok(Asked::One(Box::new((*one).clone())))
+            }
+            Err(error) => Err(failed(error)),
+        };
+    }
+    match find_session(client, which).await {
+        Ok(session) => Ok(Asked::Of(session.id)),
+        // Says which approvals begin like this, or how the one that it names was decided.
+        Err(error) if error.kind() == ErrorKind::NotFound || !fits.is_empty() => {
+            Ok(Asked::One(Box::new(find::approval(client, all, which).await?)))
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Returns every id that the beginning of an id is compared with by some command.
+async fn taken_ids(client: &Client, all: &[Approval]) -> Result<Vec<String>> {
+    let sessions = client.sessions().await.map_err(failed)?;
+    let of_sessions = sessions.iter().map(|session| session.id.to_string());
+    Ok(all.iter().map(|approval| approval.id.to_string()).chain(of_sessions).collect())
+}
+
+/// One line for each, with the beginning of its id by which every command finds it.
+fn table(approvals: &[Approval], taken: &[String], screen: Screen) -> Result<()> {
     let now = now_ms();
     let ids: Vec<String> = approvals.iter().map(|approval| approval.id.to_string()).collect();
-    let ids = find::short_ids(&ids);
+    let ids = find::short_ids(&ids, taken);
     let names: Vec<String> = approvals
         .iter()
         .map(|approval| cut(&sanitize::one_line(&approval.session_name), MAX_NAME))
@@ -117,7 +152,8 @@ async fn chosen(client: &Client, which: &Which) -> Result<Vec<Approval>> {
         if pending.is_empty() {
             screen::line("nothing waits")?;
         }
-        table(&pending, Screen::stdout())?;
+        let all = client.pending(None).await.map_err(failed)?;
+        table(&pending, &taken_ids(client, &all).await?, Screen::stdout())?;
         return Ok(pending);
     }
     let mut found: Vec<Approval> = Vec::new();

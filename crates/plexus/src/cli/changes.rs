@@ -8,7 +8,7 @@ use super::complete::sessions;
 use super::find::session as find_session;
 use super::preview::changed;
 use super::render::Extent;
-use super::screen::{self, Screen, Tone};
+use super::screen::{self, Screen, Tone, counted};
 use super::server::{self, failed};
 use super::{exit, sanitize};
 
@@ -47,10 +47,14 @@ fn lines(found: &ChangesFound, screen: Screen) -> Vec<String> {
     let mut lines = changed(&found.changes, Extent::Whole, screen);
     let more = if found.cut { ", and more that are not listed" } else { "" };
     let how = match found.source.known() {
-        Some(ChangesSource::Git) => "files differ from the beginning of the session",
-        _ => "files were edited by the tools of the agent",
+        Some(ChangesSource::Git) if found.changes.len() == 1 => {
+            "differs from the beginning of the session"
+        }
+        Some(ChangesSource::Git) => "differ from the beginning of the session",
+        _ if found.changes.len() == 1 => "was edited by the tools of the agent",
+        _ => "were edited by the tools of the agent",
     };
-    lines.push(format!("{} {how}{more}", found.changes.len()));
+    lines.push(format!("{} {how}{more}", counted(found.changes.len() as u64, "file")));
     lines.extend(
         found.note.as_deref().map(|note| screen.paint(Tone::Faint, &sanitize::one_line(note))),
     );

@@ -50,7 +50,7 @@ async fn named(client: &Client) -> Result<Vec<CompletionCandidate>, ClientError>
 async fn waiting(client: &Client) -> Result<Vec<CompletionCandidate>, ClientError> {
     let pending = client.pending(None).await?;
     let ids: Vec<String> = pending.iter().map(|approval| approval.id.to_string()).collect();
-    let offers = pending.iter().zip(find::short_ids(&ids)).flat_map(|(approval, short)| {
+    let offers = pending.iter().zip(find::short_ids(&ids, &ids)).flat_map(|(approval, short)| {
         let about = format!("{} wants {}", approval.session_name, approval.tool_name);
         let about = sanitize::one_line(&about).into_owned();
         let whole = CompletionCandidate::new(approval.id.to_string());

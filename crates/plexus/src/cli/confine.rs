@@ -7,14 +7,16 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 use clap::{Args, ValueEnum};
-use plexus_confine::dry_run;
+use plexus_confine::dry_run::{self, DryRunError, End};
 use plexus_confine::egress::{
     Bounds, Egress, EgressOptions, HostPattern, ListedHosts, UpstreamProxy,
 };
 use plexus_confine::guard::Watch;
-use plexus_confine::{EXIT_NOT_CONFINED, Machine, Plan, RunDir, StageProgram, Tier, Wall, plan};
+use plexus_confine::{
+    EXIT_NOT_CONFINED, Machine, Plan, PlanError, RunDir, StageProgram, Tier, Wall, plan,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::render::Extent;
@@ -134,7 +136,7 @@ impl Run {
         if let Some(egress) = &egress {
             self.wall.doors = egress.doors().clone();
         }
-        let planned = plan(&self.wall, &self.machine).map_err(could_not_build)?;
+        let planned = plan(&self.wall, &self.machine).map_err(could_not_plan)?;
         let file = self.dir.put(&planned).context("could not write the plan")?;
         Ok(Ready { run: self, egress, planned, file })
     }
@@ -162,19 +164,43 @@ impl Run {
         match dry_run::run(&self.stage, &self.machine, &self.wall, &program, limits) {
             Ok(preview) if self.arguments.json => {
                 screen::line(&serde_json::to_string_pretty(&preview)?)?;
-                Ok(exit::OK)
+                Ok(code_of(preview.end))
             }
             Ok(ran) => {
+                let code = code_of(ran.end.clone());
                 let shown = preview::lines(&shown(ran), Extent::Whole, Screen::stdout());
                 shown.iter().try_for_each(|line| screen::line(line))?;
-                Ok(exit::OK)
+                Ok(code)
             }
             Err(error) => {
-                complain(&format!("plexus: {:#}", could_not_build(error)));
+                let error = match error {
+                    DryRunError::Plan(error) => could_not_plan(error),
+                    other => could_not_build(other),
+                };
+                complain(&format!("plexus: {error:#}"));
                 Ok(EXIT_NOT_CONFINED)
             }
         }
     }
+}
+
+/// Says what is wrong with a wall that was asked for: these errors name the part of it.
+fn could_not_plan(error: PlanError) -> anyhow::Error {
+    match error {
+        PlanError::Machine(error) => could_not_build(error),
+        error => anyhow!("could not build the wall: {error}").context("nothing was started"),
+    }
+}
+
+/// Returns the exit code for how a dry run ended: the program's own, and that of `kill -9` where it
+/// was stopped because it took too much.
+fn code_of(end: End) -> u8 {
+    let code = match end {
+        End::Exited(code) => code,
+        End::Killed(signal) => 128 + signal,
+        End::OutOfTime | End::TooLarge => 128 + rustix::process::Signal::KILL.as_raw(),
+    };
+    u8::try_from(code).unwrap_or(exit::FAILED)
 }
 
 fn could_not_build(error: impl std::error::Error) -> anyhow::Error {

@@ -76,6 +76,9 @@ pub(super) async fn devices(global: &Global, arguments: &Devices) -> Result<u8> 
 
 async fn list(client: &Client, as_json: bool) -> Result<()> {
     let found = client.identity().devices().await.map_err(failed)?;
+    if found.devices.is_empty() && !as_json {
+        screen::line("no devices; `plexus pair` adds one")?;
+    }
     for device in found.devices {
         let words = format!("{}  {}", device.id, sanitize::one_line(&device.name));
         screen::line(&if as_json { json!(device).to_string() } else { words })?;

@@ -52,9 +52,7 @@ pub(crate) async fn approval(
     pending: &[Approval],
     which: &str,
 ) -> Result<Approval> {
-    let fits = |id: &str| id == which || (may_begin_an_id(which) && id.starts_with(which));
-    let found: Vec<&Approval> = pending.iter().filter(|it| fits(&it.id.to_string())).collect();
-    match found.as_slice() {
+    match fitting(pending, which).as_slice() {
         [one] => return Ok((*one).clone()),
         [] => {}
         several => {
@@ -63,7 +61,7 @@ pub(crate) async fn approval(
         }
     }
     let page = client.loopback().history(&ApprovalPageParams::page(None)).await.map_err(failed)?;
-    let decided = page.decisions.iter().find(|it| fits(&it.approval_id.to_string()));
+    let decided = page.decisions.iter().find(|it| fits(&it.approval_id.to_string(), which));
     match decided {
         Some(decided) => bail!("could not decide {which}: {}", stands(decided)),
         None => bail!(
@@ -71,6 +69,15 @@ pub(crate) async fn approval(
             sanitize::one_line(which)
         ),
     }
+}
+
+/// Returns the approvals whose ids begin like this.
+pub(crate) fn fitting<'a>(approvals: &'a [Approval], which: &str) -> Vec<&'a Approval> {
+    approvals.iter().filter(|it| fits(&it.id.to_string(), which)).collect()
+}
+
+fn fits(id: &str, which: &str) -> bool {
+    id == which || (may_begin_an_id(which) && id.starts_with(which))
 }
 
 /// Says how an approval was decided.
@@ -83,10 +90,10 @@ pub(crate) fn stands(decided: &DecidedApproval) -> String {
     format!("it was already {}{by}{why}", sanitize::one_line(&status))
 }
 
-/// The shortest beginnings by which these ids can be told apart.
-pub(crate) fn short_ids(ids: &[String]) -> Vec<String> {
+/// The shortest beginnings by which these ids can be told apart from all that are taken.
+pub(crate) fn short_ids(ids: &[String], taken: &[String]) -> Vec<String> {
     let shortest = |id: &String| {
-        let others = || ids.iter().filter(|other| *other != id);
+        let others = || taken.iter().filter(|other| *other != id);
         let unique = (8..id.len()).find(|end| {
             let start = id.get(..*end).unwrap_or(id);
             others().all(|other| !other.starts_with(start))
@@ -123,8 +130,9 @@ mod tests {
     fn ids_are_as_short_as_they_can_be_told_apart() {
         let ids = ["01a1de6b-3b4a-75ed", "01a1de6b-3b4a-76aa", "ff000000-0000-0000"];
         let ids = ids.map(str::to_owned);
-        assert_eq!(short_ids(&ids), ["01a1de6b-3b4a-75", "01a1de6b-3b4a-76", "ff000000"]);
-        assert_eq!(short_ids(&ids[..1]), ["01a1de6b"]);
+        assert_eq!(short_ids(&ids, &ids), ["01a1de6b-3b4a-75", "01a1de6b-3b4a-76", "ff000000"]);
+        assert_eq!(short_ids(&ids[..1], &ids[..1]), ["01a1de6b"]);
+        assert_eq!(short_ids(&ids[..1], &ids), ["01a1de6b-3b4a-75"], "others are not shown");
     }
 
     #[test]

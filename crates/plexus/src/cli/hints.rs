@@ -16,6 +16,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("agents.search", "plexus search"),
     ("agents.send", "plexus send"),
     ("health.state", "plexus doctor"),
+    ("identity.devices", "plexus devices"),
     ("identity.parent", "plexus mcp-config --as NAME"),
     ("identity.parents", "plexus parents"),
     ("identity.revoke", "plexus parents revoke"),
@@ -29,6 +30,9 @@ const COMMANDS: &[(&str, &str)] = &[
     ("server.prune", "plexus prune"),
     ("server.stop", "plexus stop"),
 ];
+
+/// Values of parameters that are a flag of a command.
+const FLAGS: &[(&str, &str)] = &[("with `none` its commands", "with `--no-wall` its commands")];
 
 /// The namespaces of methods.
 const NAMESPACES: &[&str] = &[
@@ -46,6 +50,7 @@ const NAMESPACES: &[&str] = &[
 
 /// Says a hint with commands in place of methods.
 pub(super) fn with_commands(hint: &str) -> String {
+    let hint = FLAGS.iter().fold(hint.to_owned(), |hint, (value, flag)| hint.replace(value, flag));
     let mut told = String::with_capacity(hint.len());
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
     for piece in hint.split_inclusive(|c: char| !is_part(c)) {
@@ -93,6 +98,8 @@ mod tests {
             ("with claudecode.budget_set", "with `plexus call agents.budget_set`"),
             ("in plexus.toml, or server.log", "in plexus.toml, or server.log"),
             ("`plexus pending` lists it: 1.5 s", "`plexus pending` lists it: 1.5 s"),
+            ("identity.devices lists them", "`plexus devices` lists them"),
+            ("with `none` its commands may", "with `--no-wall` its commands may"),
             ("", ""),
         ] {
             assert_eq!(with_commands(hint), told);

@@ -3,7 +3,8 @@
 use anyhow::{Context as _, Result};
 use futures::StreamExt as _;
 use plexus_client::wire::{
-    ChatEvent, FollowParams, FollowedEvent, NodeData, NodeParams, Said, Session,
+    ChatEvent, FollowParams, FollowedEvent, Node, NodeData, NodeId, NodeParams, PolledEvent, Said,
+    Session,
 };
 use plexus_client::{Client, FollowItem};
 
@@ -41,9 +42,10 @@ pub(super) async fn logs(global: &Global, arguments: &Logs) -> Result<u8> {
             for event in page.events {
                 from = event.seq + 1;
                 let read = event.read().context("could not read an event")?;
-                // `poll` leaves out the session and the chat, which its caller knows.
+                // An item of `follow` says its chat beside the session, and not in the event too.
+                let event = PolledEvent { chat: None, ..event };
                 let at = FollowedEvent { session_id: session.id, chat, event };
-                show(&client, &mut view, &at, &read).await?;
+                show(&client, (&mut view, form), &at, &read).await?;
             }
             cursor = page.cursor.or(cursor);
             if !page.has_more {
@@ -58,7 +60,9 @@ pub(super) async fn logs(global: &Global, arguments: &Logs) -> Result<u8> {
     let mut events = client.follow(FollowParams { cursor, ..FollowParams::of(session.id) });
     while let Some(item) = events.next().await {
         match item.map_err(failed)? {
-            FollowItem::Event(event) => show(&client, &mut view, &event.at, &event.event).await?,
+            FollowItem::Event(event) => {
+                show(&client, (&mut view, form), &event.at, &event.event).await?;
+            }
             FollowItem::Lost => view.remark("  (the server is away)")?,
             FollowItem::Back => view.remark("  (the server is back)")?,
             _ => {}
@@ -70,23 +74,45 @@ pub(super) async fn logs(global: &Global, arguments: &Logs) -> Result<u8> {
 /// Shows an event. A chat begins with its prompt, which is a node of the tree and not an event.
 async fn show(
     client: &Client,
-    view: &mut View,
+    (view, form): (&mut View, Form),
     at: &FollowedEvent,
     event: &ChatEvent,
 ) -> Result<()> {
-    if let ChatEvent::Start { user_position, .. } = event {
-        let prompt = match client.arbor().node_get(&NodeParams::new(user_position.node_id)).await {
-            Ok(found) => found.node.map(|node| node.data),
-            Err(_) => None,
-        };
+    let pruned_start = matches!(event, ChatEvent::Pruned { was } if was == "start");
+    let prompt = match event {
+        ChatEvent::Start { user_position, .. } => {
+            Some(node(client, user_position.node_id).await.map(|node| node.data))
+        }
+        ChatEvent::Pruned { .. } if pruned_start => {
+            Some(prompt_before(client, at.event.node_id).await)
+        }
+        _ => None,
+    };
+    if let Some(prompt) = prompt {
         let words = match &prompt {
             Some(Said::Known(NodeData::Text { content })) => content.as_str(),
             Some(Said::Known(NodeData::Pruned {})) => "(pruned)",
             Some(Said::Known(NodeData::External { .. }) | Said::Unknown(_)) | None => "",
         };
         view.began(at, words)?;
+        if pruned_start && form == Form::Text {
+            return Ok(());
+        }
     }
     Ok(view.event(at, event)?)
+}
+
+/// Finds the prompt of a chat whose start was pruned: what the start said is gone, and the prompt
+/// is kept. It is the node before that of the chat, which is the one before the start's.
+async fn prompt_before(client: &Client, start: Option<NodeId>) -> Option<Said<NodeData>> {
+    let start = node(client, start?).await?;
+    let chat = node(client, start.parent?).await?;
+    node(client, chat.parent?).await.map(|node| node.data)
+}
+
+/// Reads a node of a tree. A log does without one that cannot be read.
+async fn node(client: &Client, id: NodeId) -> Option<Node> {
+    client.arbor().node_get(&NodeParams::new(id)).await.ok()?.node
 }
 
 /// Says what the session waits for, and how to answer.

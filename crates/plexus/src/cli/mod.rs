@@ -166,9 +166,10 @@ pub(crate) fn could_not(error: impl std::error::Error) -> anyhow::Error {
     let mut cause = error.source();
     while let Some(error) = cause {
         let more = error.to_string();
-        if !text.contains(&more) {
+        let more = more.trim_end();
+        if !text.contains(more) {
             text.push_str(": ");
-            text.push_str(&more);
+            text.push_str(more);
         }
         cause = error.source();
     }

@@ -6,7 +6,7 @@ use plexus_client::wire::{Approval, PathChange, PreviewParams, Previewed, Previe
 
 use super::args::Global;
 use super::render::{self, Extent};
-use super::screen::{self, Screen, Tone};
+use super::screen::{self, Screen, Tone, counted};
 use super::server::{self, failed};
 use super::{exit, find, sanitize};
 
@@ -54,7 +54,7 @@ pub(crate) fn lines(previewed: &Previewed, extent: Extent, screen: Screen) -> Ve
         Said::Unknown(_) => sanitize::one_line(&previewed.end.to_string()).into_owned(),
     };
     let more = if previewed.cut { ", and more that are not listed" } else { "" };
-    lines.push(format!("{} changes{more}, {end}", previewed.changes.len()));
+    lines.push(format!("{}{more}, {end}", counted(previewed.changes.len() as u64, "change")));
     lines.push(screen.paint(Tone::Faint, &sanitize::one_line(&previewed.note)));
     lines
 }

@@ -149,6 +149,11 @@ pub(crate) fn duration(ms: i64) -> String {
     }
 }
 
+/// Writes how many there are of something whose plural ends in s.
+pub(crate) fn counted(count: u64, one: &str) -> String {
+    format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Writes an amount of money.
 pub(crate) fn dollars(amount: f64) -> String {
     if amount >= 0.1 || amount == 0.0 { format!("${amount:.2}") } else { format!("${amount:.4}") }

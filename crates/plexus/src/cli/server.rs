@@ -1,6 +1,7 @@
 //! Finds the server of a data directory, or starts one.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,6 +21,10 @@ pub(super) const START_DEADLINE: Duration = Duration::from_secs(60);
 
 /// How often to look whether it has.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(30);
+
+/// The most of a server's last words that is shown: an error that lists every key fits, and a log
+/// at its lowest level does not fill the screen.
+const MAX_LAST_WORDS: u64 = 8 * 1024;
 
 /// How it went.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -83,6 +88,8 @@ pub(crate) async fn find_or_start(
 }
 
 async fn start(client: &Client, data_dir: &Path, log: &Path, arguments: &[String]) -> Result<()> {
+    // The log goes on over many starts, and only what this one says counts.
+    let begins = log.metadata().map_or(0, |found| found.len());
     let mut child = spawn(data_dir, log, arguments)?;
     let deadline = Instant::now() + START_DEADLINE;
     loop {
@@ -90,7 +97,7 @@ async fn start(client: &Client, data_dir: &Path, log: &Path, arguments: &[String
             return Ok(());
         }
         if let Some(status) = child.try_wait().context("could not watch the server")? {
-            bail!("could not start a server ({status}):\n{}", last_lines(log));
+            bail!("could not start a server ({status}):\n{}", last_words(log, begins));
         }
         if Instant::now() > deadline {
             bail!(
@@ -124,11 +131,19 @@ fn spawn(data_dir: &Path, log: &Path, arguments: &[String]) -> Result<Child> {
     command.spawn().context("could not start plexus serve")
 }
 
-fn last_lines(log: &Path) -> String {
-    const LINES: usize = 5;
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(LINES)..].join("\n")
+/// Returns what a server has written since its log had this length; the end of it when it is long.
+fn last_words(log: &Path, begins: u64) -> String {
+    let read = || -> std::io::Result<String> {
+        let mut file = File::open(log)?;
+        let from = begins.max(file.metadata()?.len().saturating_sub(MAX_LAST_WORDS));
+        file.seek(SeekFrom::Start(from))?;
+        let mut bytes = Vec::new();
+        file.take(MAX_LAST_WORDS).read_to_end(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let text = text.trim_end();
+        Ok(if from > begins { format!("… {text}") } else { text.to_owned() })
+    };
+    read().unwrap_or_else(|error| format!("could not read {}: {error}", log.display()))
 }
 
 /// Turns a client's error into a sentence with its hint.

@@ -110,6 +110,9 @@ pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
     if !config.store.url.is_empty() && !config.store.url.is_postgres() {
         return Err(wrong("store.url", "of all layers", "it begins with postgres://, or is empty"));
     }
+    if config.limits.running_children == 0 {
+        return Err(wrong("limits.running_children", "of all layers", "no agent could run with 0"));
+    }
     super::reach::check(&config).map_err(|(key, problem)| wrong(key, "of all layers", &problem))?;
     config.acp_agents().map_err(|problem| wrong("agents", "of all layers", &problem))?;
     Ok(config)

@@ -89,6 +89,15 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     let path = std::env::var_os("PATH");
     let agent = Agent::choose(&config.claude_bin, &own, path.as_deref());
     let codex = choose_codex(&config.codex_bin, &own, path.as_deref());
+    let codex_program = codex.as_ref().map(|line| line.program.as_path());
+    for program in [Some(agent.line.program.as_path()), codex_program].into_iter().flatten() {
+        if !program.exists() {
+            tracing::warn!(
+                program = %program.display(),
+                "this agent is not there: its sessions fail until it is"
+            );
+        }
+    }
     // The port before the store: a taken port must not leave a half-made data directory behind.
     let listener = listen::bind(&config).await?;
     let encrypted = match listen::bind_tls(&config).await? {
@@ -243,16 +252,37 @@ fn say(line: &str) {
     let _nobody_reads_it = writeln!(std::io::stdout(), "{line}");
 }
 
+/// Says how many rules the rule file of a data directory has; `None` without a file.
+///
+/// # Errors
+/// When the server would not start with it.
+pub(crate) fn count_rules(data_dir: &Path) -> Result<Option<usize>> {
+    let path = data_dir.join(RULE_FILE);
+    let Some(text) = read_rule_file(&path)? else { return Ok(None) };
+    let file = Engine::read_rules(&path, &text).map_err(unreadable)?;
+    Ok(Some(file.rules.len()))
+}
+
+fn read_rule_file(path: &Path) -> Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("could not read {}", path.display())),
+    }
+}
+
+/// The errors of a rule file begin with its path.
+fn unreadable(error: impl std::error::Error) -> anyhow::Error {
+    anyhow::anyhow!("could not read {error}")
+}
+
 /// Loads the rule file; a missing file holds no rules.
 fn load_rules(engine: &Engine, path: &Path) -> Result<()> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => {
-            return Err(error).with_context(|| format!("could not read {}", path.display()));
-        }
+    let Some(text) = read_rule_file(path)? else {
+        engine.load_rules(path, "").map_err(unreadable)?;
+        return Ok(());
     };
-    let rules = engine.load_rules(path, &text).map_err(could_not)?;
+    let rules = engine.load_rules(path, &text).map_err(unreadable)?;
     if rules > 0 {
         tracing::info!(rules, path = %path.display(), "rules read");
     }

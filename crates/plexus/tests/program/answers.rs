@@ -69,6 +69,10 @@ fn a_question_is_answered_from_the_shell_and_what_does_not_fit_is_said() {
     installation.works(&["approve", id, "--answer", "sqlite", "--answer", "my own words"]);
     let expected = json!({"Which database?": ["SQLite"], "Which extras?": ["my own words"]});
     assert_eq!(answers(&installation), expected);
+    eventually("the answers in the log, in the order of the questions", || {
+        let log = installation.works(&["logs", "asks"]);
+        log.contains("answered: SQLite; my own words").then_some(())
+    });
     let again = installation.fails(&["approve", id, "--answer", "2", "--answer", "1"]);
     assert!(again.contains("it was already allowed by the operator"), "{again}");
 }

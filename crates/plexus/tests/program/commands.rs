@@ -102,6 +102,123 @@ fn a_denial_from_the_shell_reaches_the_agent() {
 }
 
 #[test]
+fn a_run_shows_what_follows_an_unreadable_line() {
+    let installation = Installation::new();
+    installation.start_server();
+    for _ in 0..5 {
+        let shown = installation.works(&["run", "--once", "sim:\nsay a\ngarbage\nsay b\nsay c"]);
+        let lines: Vec<&str> = shown.lines().collect();
+        assert!(lines.contains(&"b") && lines.contains(&"c"), "{shown}");
+        assert!(shown.contains("✓ complete") && shown.contains(" · $"), "{shown}");
+    }
+}
+
+#[test]
+fn the_ids_that_pending_prints_name_their_approvals() {
+    let installation = Installation::new();
+    for name in ["first", "second"] {
+        installation.works(&["run", "--detach", "--name", name, "hello"]);
+    }
+    let approvals = eventually("two approvals", || {
+        let shown: Value =
+            serde_json::from_str(&installation.works(&["pending", "--json"])).ok()?;
+        shown.as_array().filter(|all| all.len() == 2).cloned()
+    });
+    for name in ["first", "second"] {
+        let shown = installation.works(&["pending", name]);
+        let short = shown.split_whitespace().next().unwrap();
+        let whole = installation.works(&["pending", short]);
+        assert!(whole.contains(&format!("{name} wants Write")), "{short}: {whole}");
+        installation.works(&["approve", short]);
+    }
+    assert_eq!(approvals.len(), 2);
+}
+
+#[test]
+fn a_beginning_that_a_session_shares_names_the_approval() {
+    let installation = Installation::new();
+    installation.works(&["run", "--detach", "hello"]);
+    let approval = installation.pending();
+    let (id, session) =
+        (approval["id"].as_str().unwrap(), approval["session_id"].as_str().unwrap());
+    let same = id.bytes().zip(session.bytes()).take_while(|(a, b)| a == b).count();
+    assert!(same >= 4, "{id} and {session} are of the same day");
+    let shown = installation.works(&["pending", &id[..same.min(8)]]);
+    assert!(shown.contains("wants Write"), "{shown}");
+}
+
+#[test]
+fn a_prompt_that_no_chat_takes_leaves_no_session() {
+    let installation = Installation::new();
+    installation.start_server();
+    for (words, told) in [
+        (vec!["run", ""], "the prompt is empty: say what"),
+        (vec!["run", "-"], "the prompt is empty: say what"),
+        (vec!["run", "--budget-usd", "0", "x"], "more than 0"),
+    ] {
+        let complaint = installation.fails(&words);
+        assert!(complaint.contains(told), "{words:?}: {complaint}");
+    }
+    assert_eq!(installation.works(&["ps", "--json"]).trim(), "[]");
+}
+
+#[test]
+fn a_start_that_fails_says_why_and_only_its_own_why() {
+    let installation = Installation::new();
+    std::fs::create_dir(installation.data()).unwrap();
+    let file = installation.data().join("plexus.toml");
+    std::fs::write(&file, "nope = 1\n").unwrap();
+    let complaint = installation.fails(&["run", "hi"]);
+    let cause = format!("could not read {}", file.display());
+    assert!(complaint.contains(&cause) && complaint.contains("nope"), "{complaint}");
+    std::fs::write(&file, "log = 7\n").unwrap();
+    let complaint = installation.fails(&["run", "hi"]);
+    assert!(complaint.contains(&cause) && !complaint.contains("nope"), "{complaint}");
+}
+
+#[test]
+fn a_data_directory_that_is_a_file_is_said() {
+    let installation = Installation::new();
+    std::fs::write(installation.data(), "").unwrap();
+    let complaint = installation.fails(&["serve"]);
+    assert!(complaint.contains("a file and not a directory"), "{complaint}");
+    let complaint = installation.fails(&["ps"]);
+    assert!(
+        complaint.contains("could not read") && !complaint.contains("none runs"),
+        "{complaint}"
+    );
+}
+
+#[test]
+fn a_pruned_chat_keeps_its_prompt_and_json_says_each_key_once() {
+    let installation = Installation::new();
+    installation.works(&["run", "--name", "old", "sim:\nsay well"]);
+    let json = installation.works(&["logs", "old", "--json"]);
+    for line in json.lines() {
+        assert_eq!(line.matches("\"chat\":").count(), 1, "{line}");
+    }
+    let before = installation.works(&["logs", "old"]);
+    assert!(before.contains("[0] sim:") && before.contains("(1 turn, "), "{before}");
+    // What ended in this very millisecond is not older than now.
+    let after = eventually("a pruned chat", || {
+        installation.works(&["prune", "--older-than", "0d"]);
+        Some(installation.works(&["logs", "old"])).filter(|log| log.contains("pruned"))
+    });
+    assert!(after.contains("[0] sim:") && !after.contains("(start, pruned)"), "{after}");
+}
+
+#[test]
+fn what_is_said_can_be_done() {
+    let installation = Installation::new();
+    let detached = installation.works(&["run", "--detach", "--name", "away", "sim:\nsay x"]);
+    assert!(detached.contains("`plexus attach away`"), "{detached}");
+    assert!(installation.works(&["devices"]).contains("plexus pair"));
+    assert!(installation.works(&["parents"]).contains("mcp-config --as"));
+    let complaint = installation.fails(&["devices", "revoke", "nope"]);
+    assert!(complaint.contains("`plexus devices`"), "{complaint}");
+}
+
+#[test]
 fn a_running_session_can_be_cancelled() {
     let installation = Installation::new();
     let run = installation

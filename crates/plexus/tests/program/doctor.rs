@@ -233,6 +233,8 @@ fn a_port_a_store_and_a_configuration_that_are_not_as_they_should_be() {
     std::fs::write(installation.data().join("plexus.toml"), "lissten = 1\n").unwrap();
     bad(&ask(&mut doctor(&installation), "configuration"), "lissten", "repair it");
     bad(&ask(&mut doctor(&installation), "store"), "", "backup");
+    std::fs::write(installation.data().join("loopback.toml"), "[[rules]\n").unwrap();
+    bad(&ask(&mut doctor(&installation), "rules"), "could not read ", "no server starts");
 }
 
 #[test]

@@ -122,9 +122,19 @@ fn a_taken_port_and_a_bad_setting_are_said_before_anything_is_made() {
     assert!(complaint.contains("has the port") && complaint.contains("--listen"), "{complaint}");
     let complaint = installation.fails(&["serve", "--set", "limits.streems=1"]);
     assert!(complaint.contains("limits.streems"), "{complaint}");
+    let complaint = installation.fails(&["serve", "--set", "limits.running_children=0"]);
+    assert!(complaint.contains("limits.running_children"), "{complaint}");
     let complaint = installation.fails(&["serve", "--listen", "0.0.0.0:0"]);
     assert!(complaint.contains("--allow-non-loopback"), "{complaint}");
     assert!(!installation.data().exists());
+}
+
+#[test]
+fn an_agent_that_is_not_there_is_said_at_the_start() {
+    let installation = Installation::new();
+    let _server = Server::start(&installation, &["--claude-bin", "/nonexistent"]);
+    let log = log_of(&installation);
+    assert!(log.contains("this agent is not there") && log.contains("/nonexistent"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,6 +10,7 @@ use plexus_client::wire::EventId;
 use plexus_store::{SqliteOptions, SqliteStore, Store, StoreError};
 
 use super::Finding;
+use crate::cli::screen::counted;
 use crate::data_dir::{TOKEN_FILE, clock_behind};
 
 /// Looks at who may read and write it.
@@ -44,6 +45,20 @@ pub(super) fn look(dir: &Path) -> Finding {
             Ok(()) => Finding::good(WHAT, dir.display().to_string()),
             Err(error) => unwritable(WHAT, dir, &error),
         },
+    }
+}
+
+/// Looks at the rule file, without which in order no server starts.
+pub(super) fn look_at_rules(dir: &Path) -> Finding {
+    const WHAT: &str = "rules";
+    match crate::serve::count_rules(dir) {
+        Ok(None) => Finding::good(WHAT, "no loopback.toml"),
+        Ok(Some(count)) => {
+            Finding::good(WHAT, format!("loopback.toml read, {}", counted(count as u64, "rule")))
+        }
+        Err(error) => {
+            Finding::bad(WHAT, format!("{error:#}"), "repair it: no server starts with it")
+        }
     }
 }
 

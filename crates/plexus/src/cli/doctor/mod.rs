@@ -84,6 +84,7 @@ pub(super) async fn doctor(global: &Global, json: bool) -> Result<u8> {
     let (server, runs) = server::look(&data_dir).await;
     let mut findings = vec![
         configuration,
+        data::look_at_rules(&data_dir),
         agent::look(&config).await,
         agent::look_at_login(&config),
         codex::look(&config).await,

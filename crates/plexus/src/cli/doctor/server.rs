@@ -10,6 +10,9 @@ use crate::config::Config;
 /// Looks for the server, and says whether it answers.
 pub(super) async fn look(dir: &Path) -> (Finding, bool) {
     const WHAT: &str = "server";
+    if let Err(error @ ClientError::Announcement { .. }) = Client::from_data_dir(dir).url() {
+        return (Finding::bad(WHAT, format!("could not {error}"), error.hint()), false);
+    }
     let Some(announced) = read_announcement(dir) else {
         return (
             Finding::odd(WHAT, "none runs", "plexus run starts one, or start it with plexus serve"),

@@ -175,6 +175,9 @@ impl Supervision {
                     question.start_over();
                     let hint = match &error {
                         ClientError::Call(error) => hints::with_commands(&error.hint),
+                        error if error.is_absence() => "The server is gone: start it with `plexus \
+                                                        serve` or `plexus run`, then answer again"
+                            .to_owned(),
                         _ => "try again in a moment".to_owned(),
                     };
                     let words = sanitize::one_line(&error.to_string()).into_owned();

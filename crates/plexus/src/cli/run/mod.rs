@@ -53,6 +53,7 @@ const NAME_TRIES: usize = 5;
 pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
     let data_dir = global.data_dir()?;
     let prompt = prompt_of(&arguments)?;
+    refuse_what_no_chat_takes(&arguments, &prompt)?;
     let here = std::env::current_dir().context("could not find the current directory")?;
     if arguments.session.is_none() {
         refuse_our_own_data(&here, &data_dir)?;
@@ -91,8 +92,11 @@ pub(super) async fn run(global: &Global, arguments: Run) -> Result<u8> {
     }
     if arguments.detach {
         if form == Form::Text {
-            let words = "it keeps running: `plexus attach` watches it, `plexus review` answers it";
-            screen::line(&screen.paint(Tone::Faint, words))?;
+            let name = supervise::name_for_a_shell(&session);
+            let words = format!(
+                "it keeps running: `plexus attach {name}` watches it, `plexus review` answers it"
+            );
+            screen::line(&screen.paint(Tone::Faint, &words))?;
         }
         return Ok(exit::OK);
     }
@@ -131,6 +135,23 @@ fn prompt_of(arguments: &Run) -> Result<String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).context("could not read the prompt from stdin")?;
     Ok(text)
+}
+
+/// Refuses what the server would refuse only after the session was made.
+fn refuse_what_no_chat_takes(arguments: &Run, prompt: &str) -> Result<()> {
+    if prompt.trim().is_empty() {
+        bail!(
+            "could not start a chat: the prompt is empty: say what the agent is to do, as in \
+             plexus run \"Fix the tests\""
+        );
+    }
+    match arguments.budget_usd {
+        Some(cost) if cost.is_nan() || cost <= 0.0 => bail!(
+            "could not start a chat with --budget-usd {cost}: an agent cannot begin with nothing \
+             to spend; give it more than 0, or leave the flag out"
+        ),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Refuses to run above or within our data: an agent reads everything below its directory unasked,

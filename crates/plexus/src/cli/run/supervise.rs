@@ -17,11 +17,11 @@ use plexus_client::{Client, ClientError, Event, FollowItem};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
-use super::code_of;
 use super::keyboard::{self, Reading};
 use super::line::Typed;
 use super::question::Question;
 use super::view::{Form, View, note_decision};
+use super::{code_of, poll_from};
 use crate::cli::screen::{Screen, now_ms};
 use crate::cli::server::failed;
 use crate::cli::{exit, sanitize};
@@ -78,6 +78,10 @@ pub(in crate::cli) struct Supervision {
     /// A cancel request that is on its way to the server.
     pub(super) cancelling: Option<JoinHandle<Result<ChatCancelled, ClientError>>>,
     pub(super) started_ms: i64,
+    /// How many events of the chat were shown.
+    shown: u32,
+    /// How many events the chat has, once the session has said that it is over.
+    whole: Option<u32>,
     usage: Option<Usage>,
     /// What the session had cost when its newest chat ended.
     pub(super) spent_usd: f64,
@@ -149,6 +153,8 @@ impl Supervision {
             interrupts: 0,
             cancelling: None,
             started_ms: now_ms(),
+            shown: 0,
+            whole: None,
             usage: None,
             refused: Refused::default(),
             knows_prompt: false,
@@ -286,6 +292,8 @@ impl Supervision {
         self.stage = Stage::Working;
         self.typing = false;
         self.interrupts = 0;
+        self.shown = 0;
+        self.whole = None;
         self.usage = None;
         self.refused = Refused::default();
         self.started_ms = now_ms();
@@ -301,6 +309,7 @@ impl Supervision {
             note_decision(&mut self.refused, *approved, *decided_by);
         }
         self.view.event(&at, &event)?;
+        self.shown = at.event.seq.saturating_add(1);
         match event {
             ChatEvent::AwaitingApproval { approval_id, .. } => {
                 self.asked(approval_id, self.session.id)?
@@ -326,6 +335,10 @@ impl Supervision {
             | ChatEvent::Pruned { .. }
             | ChatEvent::Steered { .. }
             | ChatEvent::Other(_) => {}
+        }
+        // The session said earlier that the chat is over, and this was the last of it.
+        if self.whole.is_some_and(|whole| self.shown >= whole) {
+            return self.perhaps_ended(when).await;
         }
         Ok(Flow::On)
     }
@@ -360,6 +373,17 @@ impl Supervision {
             // A status that this version does not know is not an end.
             Said::Known(_) | Said::Unknown(_) => return Ok(Flow::On),
         };
+        // The status is of now, and the events are read later than they happen: what follows an
+        // unreadable line is shown too.
+        let whole = match poll_from(&self.client, self.session.id, self.chat, self.shown).await {
+            Ok(rest) => rest.total_events,
+            Err(error) if error.is_absence() => return Ok(Flow::On),
+            Err(error) => return Err(failed(error)),
+        };
+        if self.shown < whole {
+            self.whole = Some(whole);
+            return Ok(Flow::On);
+        }
         self.spent_usd = session.spent.cost_usd;
         let code = if self.interrupts > 0 && status == SessionStatus::Cancelled {
             exit::INTERRUPTED
@@ -391,10 +415,14 @@ impl Supervision {
 
     /// The session's name as a shell takes it.
     pub(super) fn name(&self) -> String {
-        let plain =
-            self.session.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
-        if plain { self.session.name.clone() } else { self.session.id.to_string() }
+        name_for_a_shell(&self.session)
     }
+}
+
+/// Returns a session's name where a shell takes it as it is, else its id.
+pub(super) fn name_for_a_shell(session: &Session) -> String {
+    let plain = session.name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c));
+    if plain { session.name.clone() } else { session.id.to_string() }
 }
 
 /// Waits for a key that means something; for ever where nobody types.

@@ -1,13 +1,16 @@
 //! Prints what happens in a chat, for people or for programs.
 
+use std::collections::HashMap;
+
 use plexus_client::wire::{
-    Answers, Caller, ChatEvent, DecidedBy, FollowedEvent, Refused, SessionStatus, Usage,
+    Answers, ApprovalId, Caller, ChatEvent, DecidedBy, FollowedEvent, Question, Refused,
+    SessionStatus, Usage,
 };
 
 use super::live::{Live, Whole};
 use crate::cli::render::{self, Extent};
 use crate::cli::sanitize;
-use crate::cli::screen::{self, Margin, Screen, Tone, dollars, duration};
+use crate::cli::screen::{self, Margin, Screen, Tone, counted, dollars, duration};
 
 /// For whom events are printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,6 +50,8 @@ pub(in crate::cli) struct View {
     extent: Extent,
     /// The margin of a log.
     margin: Option<Margin>,
+    /// The ids of what each open question asks, in its order: answers come sorted by id.
+    asked: HashMap<ApprovalId, Vec<String>>,
     /// Whether the cursor is at the start of a line.
     at_start: bool,
     /// Columns of the status line that is shown now.
@@ -54,11 +59,18 @@ pub(in crate::cli) struct View {
 }
 
 /// How a decision changed the input.
-#[derive(Clone, Copy)]
 enum Edit<'a> {
     None,
     Edited,
-    Answered(&'a Answers),
+    Answered(Vec<&'a Vec<String>>),
+}
+
+/// Returns the answers in the order in which they were asked for.
+fn in_order<'a>(answers: &'a Answers, asked: &[String]) -> Vec<&'a Vec<String>> {
+    let at = |id: &String| asked.iter().position(|other| other == id).unwrap_or(asked.len());
+    let mut all: Vec<_> = answers.iter().collect();
+    all.sort_by_key(|(id, _)| at(id));
+    all.into_iter().map(|(_, chosen)| chosen).collect()
 }
 
 impl View {
@@ -71,6 +83,7 @@ impl View {
             manner: Manner::Watch,
             extent: Extent::Short,
             margin: None,
+            asked: HashMap::new(),
             at_start: true,
             status: 0,
         }
@@ -107,9 +120,20 @@ impl View {
         match self.form {
             Form::Json => screen::line(&serde_json::to_string(at)?),
             Form::Text => {
+                self.note_question(event);
                 self.comes_to(at)?;
                 self.show(event)
             }
+        }
+    }
+
+    /// Keeps in which order a question asks.
+    fn note_question(&mut self, event: &ChatEvent) {
+        if let ChatEvent::AwaitingApproval { approval_id, question: Some(question), .. } = event
+            && let Question::Choices { questions } = question.as_ref()
+        {
+            let ids = questions.iter().map(|part| part.id.clone()).collect();
+            self.asked.insert(*approval_id, ids);
         }
     }
 
@@ -156,6 +180,7 @@ impl View {
                 }
             }
             ChatEvent::ApprovalResolved {
+                approval_id,
                 approved,
                 message,
                 updated_input,
@@ -164,7 +189,10 @@ impl View {
                 ..
             } => {
                 let edit = match (answers, updated_input) {
-                    (Some(answers), _) => Edit::Answered(answers),
+                    (Some(answers), _) => {
+                        let asked = self.asked.remove(approval_id).unwrap_or_default();
+                        Edit::Answered(in_order(answers, &asked))
+                    }
                     (None, Some(_)) => Edit::Edited,
                     (None, None) => Edit::None,
                 };
@@ -176,7 +204,8 @@ impl View {
             ChatEvent::Error { message } => self
                 .line(&self.screen.paint(Tone::Bad, &format!("  {}", sanitize::one_line(message)))),
             ChatEvent::Complete { usage, .. } => {
-                let words = format!("  ({} turns, {})", usage.num_turns, dollars(usage.cost_usd));
+                let turns = counted(usage.num_turns, "turn");
+                let words = format!("  ({turns}, {})", dollars(usage.cost_usd));
                 match self.manner {
                     Manner::Log => self.line(&self.screen.paint(Tone::Faint, &words)),
                     Manner::Watch => Ok(()),
@@ -236,15 +265,18 @@ impl View {
             (true, Edit::None, _) => ("✓", "allowed".to_owned(), Tone::Good),
             (true, Edit::Edited, _) => ("✓", "allowed as edited".to_owned(), Tone::Good),
             (true, Edit::Answered(answers), _) => {
-                let all: Vec<String> = answers.values().map(|chosen| chosen.join(", ")).collect();
+                let all: Vec<String> = answers.iter().map(|chosen| chosen.join(", ")).collect();
                 let words = format!("answered: {}", sanitize::one_line(&all.join("; ")));
                 ("✓", words, Tone::Good)
             }
             (false, _, DecidedBy::Deadline) => ("✗", "expired".to_owned(), Tone::Bad),
+            (false, _, DecidedBy::AgentEnded) => ("✗", "not answered".to_owned(), Tone::Bad),
             (false, ..) => ("✗", "denied".to_owned(), Tone::Bad),
         };
         let mut words = format!("  {sign} {word}");
         match self.manner {
+            // Nobody decided: the message says why.
+            _ if by == DecidedBy::AgentEnded => {}
             Manner::Log => words.push_str(&format!(" by {}", render::decider_whole(by))),
             Manner::Watch if by == DecidedBy::Operator => {}
             Manner::Watch => words.push_str(&format!(" by {}", render::decider(by))),
@@ -300,7 +332,8 @@ impl View {
         let mut words =
             format!("{sign} {}{} in {}", status.as_str(), render::refused(refused), duration(ms));
         if let Some(usage) = usage {
-            words.push_str(&format!(" · {} turns · {}", usage.num_turns, dollars(usage.cost_usd)));
+            let turns = counted(usage.num_turns, "turn");
+            words.push_str(&format!(" · {turns} · {}", dollars(usage.cost_usd)));
         }
         self.line(&self.screen.paint(tone, &words))?;
         for line in next {
