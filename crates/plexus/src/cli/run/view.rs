@@ -1,7 +1,7 @@
 //! Prints what happens in a chat, for people or for programs.
 
 use plexus_client::wire::{
-    Answers, Caller, ChatEvent, DecidedBy, FollowedEvent, Refused, SessionStatus, Usage,
+    Answers, Caller, ChatEvent, DecidedBy, FollowedEvent, Refused, SessionStatus, ToolTarget, Usage,
 };
 
 use super::live::{Live, Whole};
@@ -108,7 +108,8 @@ impl View {
             Form::Json => screen::line(&serde_json::to_string(at)?),
             Form::Text => {
                 self.comes_to(at)?;
-                self.show(event)
+                let target = at.event.target.as_ref().and_then(|target| target.known());
+                self.show(event, target)
             }
         }
     }
@@ -122,7 +123,7 @@ impl View {
         }
     }
 
-    fn show(&mut self, event: &ChatEvent) -> std::io::Result<()> {
+    fn show(&mut self, event: &ChatEvent, target: Option<&ToolTarget>) -> std::io::Result<()> {
         match event {
             ChatEvent::Content { text } => self.content(text),
             ChatEvent::Thinking { thinking } => {
@@ -139,7 +140,8 @@ impl View {
             }
             ChatEvent::ToolUse { tool_name, input, tool_use_id } => {
                 self.live.tool_started(tool_use_id);
-                let lines = render::used(tool_name, &input.to_value(), self.extent, self.screen);
+                let call = (tool_name.as_str(), &input.to_value(), target);
+                let lines = render::used(call, self.extent, self.screen);
                 for (index, line) in lines.iter().enumerate() {
                     self.line(&format!("{} {line}", if index == 0 { "•" } else { " " }))?;
                 }
