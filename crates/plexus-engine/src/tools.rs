@@ -3,7 +3,7 @@
 use plexus_core::CallError;
 use plexus_rules::notation;
 pub use plexus_rules::notation::NETWORK_TOOL;
-use plexus_wire::{Answers, FIRST_AGENT, Question, ToolCall};
+use plexus_wire::{Answers, FIRST_AGENT, Question, ToolCall, ToolTarget};
 use serde_json::Value;
 
 use crate::agents::Agents;
@@ -24,6 +24,19 @@ impl ToolReader {
     #[must_use]
     pub fn read(&self, config: &SessionConfig, tool_name: &str, input: &Value) -> ToolCall {
         self.read_of(&config.agent, tool_name, input)
+    }
+
+    /// Reads what a call acts on, to show it; `None` when this server does not know the session's
+    /// agent. A call to be judged is read with [`ToolReader::read`], which has a doubt then.
+    #[must_use]
+    pub fn target(
+        &self,
+        config: &SessionConfig,
+        tool_name: &str,
+        input: &Value,
+    ) -> Option<ToolTarget> {
+        self.agents.get(&config.agent).ok()?;
+        Some(self.read(config, tool_name, input).target)
     }
 
     /// Reads a call of a session that does not exist yet and will name no agent.

@@ -17,7 +17,7 @@ use crate::question::{Answers, Question};
 use crate::said::Said;
 use crate::schema::tagged;
 use crate::time::{Millis, Seconds};
-use crate::tool::Risk;
+use crate::tool::{Risk, ToolTarget};
 
 /// What can be told. The names are part of the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
@@ -147,6 +147,9 @@ pub struct AskedApproval {
     pub input_bytes: Option<u64>,
     /// The digest of the input.
     pub input_digest: String,
+    /// What the call would act on; absent when the input is too large to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Said<ToolTarget>>,
     /// What the CLI says about it.
     pub description: Option<String>,
     /// `pending`.

@@ -14,6 +14,7 @@ use crate::said::Said;
 use crate::schema::tagged;
 use crate::session::{SessionRef, SessionStatus};
 use crate::time::Millis;
+use crate::tool::ToolTarget;
 
 /// Parameters of `poll`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
@@ -54,7 +55,7 @@ pub struct PollParams {
     /// Which chat (the newest).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chat: Option<u32>,
-    /// Whether events tell their handles and node ids (true; false over MCP by the tool
+    /// Whether events tell their handles, node ids and targets (true; false over MCP by the tool
     /// `agents_poll`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handles: Option<bool>,
@@ -105,12 +106,14 @@ pub struct Polled {
 }
 
 impl Polled {
-    /// Leaves out handles and node ids, which a model pays for and does not use.
+    /// Leaves out handles, node ids and the targets of events, which a model pays for and does not
+    /// use.
     #[must_use]
     pub fn without_handles(mut self) -> Self {
         for event in &mut self.events {
             event.node_id = None;
             event.handle = None;
+            event.target = None;
         }
         for approval in &mut self.pending_approvals {
             approval.handle = None;
@@ -132,6 +135,10 @@ pub struct PolledEvent {
     /// The event.
     #[schemars(with = "ChatEvent")]
     pub event: Json,
+    /// What the call of a `tool_use` or `awaiting_approval` acts on; absent when the server no
+    /// longer knows the session's agent, and in a `poll` without `handles`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Said<ToolTarget>>,
     /// When.
     pub timestamp: Millis,
     /// Its node in the session's tree; not in a `poll` without `handles`.

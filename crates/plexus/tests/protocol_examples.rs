@@ -174,6 +174,7 @@ const ADDED: &[(&str, &str)] = &[
         "the last answer of a chat that ended comes with its session",
     ),
     ("claudecode.poll .events[].chat", "a page after a cursor may span chats"),
+    ("loopback.history .decisions[].target", "tool calls have one form for every agent"),
     ("loopback.pending .approvals[].risk", "whoever decides sees how much harm a call could do"),
     ("loopback.pending .approvals[].target", "tool calls have one form for every agent"),
     ("loopback.pending .approvals[].working_dir", "whoever decides sees where a command starts"),

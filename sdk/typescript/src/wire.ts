@@ -177,6 +177,8 @@ export type AskedApproval = {
   session_name: string;
   /** `pending`. */
   status: ApprovalStatus;
+  /** What the call would act on; absent when the input is too large to tell. */
+  target?: ToolTarget | null;
   /** The tool. */
   tool_name: string;
   /** The call. */
@@ -185,7 +187,7 @@ export type AskedApproval = {
   working_dir?: string | null;
 };
 
-/** What an agent asks about before it does it. */
+/** What an agent asks about before it does it, from the least to the most. */
 export type AsksFor = "configured" | "changes" | "everything";
 
 /** What an audit line says, by its kind. */
@@ -785,6 +787,8 @@ export type DecidedApproval = {
   session_id: SessionId;
   /** How it was decided; `pending` where a conflict shows one that is not. */
   status: ApprovalStatus;
+  /** What the call would act on; only in `history`, and absent when the server no longer knows the session's agent. It fits `input`, and not `updated_input`. */
+  target?: ToolTarget | null;
   /** The tool. */
   tool_name: string;
   /** The call. */
@@ -958,6 +962,8 @@ export type FollowedEvent = {
   seq: number;
   /** The session. */
   session_id: SessionId;
+  /** What the call of a `tool_use` or `awaiting_approval` acts on; absent when the server no longer knows the session's agent, and in a `poll` without `handles`. */
+  target?: ToolTarget | null;
   /** When. */
   timestamp: Millis;
 };
@@ -1601,7 +1607,7 @@ export type PollParams = {
   cursor?: string | null;
   /** Read from this event on, and move nobody's position. */
   from_seq?: number | null;
-  /** Whether events tell their handles and node ids (true; false over MCP by the tool `agents_poll`). */
+  /** Whether events tell their handles, node ids and targets (true; false over MCP by the tool `agents_poll`). */
   handles?: boolean | null;
   /** How many events (100, at most 1,000). */
   limit?: number | null;
@@ -1646,6 +1652,8 @@ export type PolledEvent = {
   node_id?: NodeId | null;
   /** Its number within the chat. */
   seq: number;
+  /** What the call of a `tool_use` or `awaiting_approval` acts on; absent when the server no longer knows the session's agent, and in a `poll` without `handles`. */
+  target?: ToolTarget | null;
   /** When. */
   timestamp: Millis;
 };

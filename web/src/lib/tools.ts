@@ -7,11 +7,11 @@ import type { FileChange, Json, JsonObject, ToolTarget } from "./wire.ts";
 const SUMMARY_CHARS = 240;
 
 /** The argument that tells a call from others: the command, the path, the address. */
-export function summarize(toolName: string, input: JsonObject, said?: ToolTarget | null): string {
+export function summarize(input: JsonObject, said?: ToolTarget | null): string {
   const text = (key: string): string => (typeof input[key] === "string" ? (input[key] as string) : "");
   const found =
-    subject(targetOf(toolName, input, said)) ||
-    text("file_path") || text("notebook_path") || text("url") || text("query") || text("pattern") || text("path") || text("description") || text("prompt");
+    subject(targetOf(said)) ||
+    text("command") || text("file_path") || text("notebook_path") || text("url") || text("query") || text("pattern") || text("path") || text("description") || text("prompt");
   const line = (found || JSON.stringify(input) || "").slice(0, SUMMARY_CHARS + 1);
   return exactText(line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS)}…` : line).replaceAll("\n", " ⏎ ");
 }

@@ -8,7 +8,6 @@ import { coalesce } from "../lib/coalesce.ts";
 import { deciderName } from "../lib/deciders.ts";
 import { plural } from "../lib/format.ts";
 import { questionLine, questionOf } from "../lib/questions.ts";
-import { riskOf } from "../lib/risk.ts";
 import { explain, RpcError } from "../lib/rpc.ts";
 import { exactText, transcriptText } from "../lib/text.ts";
 import { summarize } from "../lib/tools.ts";
@@ -26,7 +25,7 @@ const REFRESH_DELAY_MS = 60;
 const SAFETY_REFRESH_MS = 20_000;
 const LEVELS = { critical: 0, high: 1, medium: 2, low: 3 };
 
-export type QueueItem = { approval: Approval; risk: Risk };
+export type QueueItem = { approval: Approval; risk: Risk | null };
 /** How an approval ended, for whoever still looks at it. */
 export type Ending = { tone: "ok" | "error" | "info"; text: string };
 export type Verdict = Omit<Methods["loopback.respond"]["params"], "approval_id" | "input_digest">;
@@ -42,8 +41,10 @@ class Approvals {
 
   /** Riskiest first, and the oldest first among equals. */
   readonly queue: QueueItem[] = $derived.by(() => {
-    const items = this.list.map((approval) => ({ approval, risk: riskOf(approval) }));
-    return items.sort((a, b) => LEVELS[a.risk.level] - LEVELS[b.risk.level] || a.approval.created_at - b.approval.created_at || (a.approval.id < b.approval.id ? -1 : 1));
+    const items = this.list.map((approval) => ({ approval, risk: approval.risk ?? null }));
+    // A call whose risk is not known stands in the middle: it must not be buried among the harmless ones.
+    const place = ({ risk }: QueueItem): number => LEVELS[risk?.level ?? "medium"];
+    return items.sort((a, b) => place(a) - place(b) || a.approval.created_at - b.approval.created_at || (a.approval.id < b.approval.id ? -1 : 1));
   });
 
   readonly countBySession: ReadonlyMap<string, number> = $derived.by(() => {
@@ -189,7 +190,7 @@ class Approvals {
 function tellOne(approval: Approval): string {
   const question = questionOf(approval);
   if (question) return `${approval.session_name} ${question.kind === "plan" ? "has a plan" : "asks"}: ${exactText(questionLine(question)).slice(0, 120)}`;
-  return `${approval.session_name} asks for ${approval.tool_name}: ${summarize(approval.tool_name, approval.input, approval.target).slice(0, 120)}`;
+  return `${approval.session_name} asks for ${approval.tool_name}: ${summarize(approval.input, approval.target).slice(0, 120)}`;
 }
 
 function doneWords(approval: Approval, verdict: Verdict): string {

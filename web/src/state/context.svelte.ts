@@ -15,7 +15,7 @@ export class CallContext {
 
   constructor(approval: Approval) {
     void this.readSaid(approval);
-    const target = targetOf(approval.tool_name, approval.input, approval.target);
+    const target = targetOf(approval.target);
     if (target.kind === "write") void this.readFiles(approval.id, target.changes);
   }
 

@@ -132,7 +132,7 @@ export class Timeline {
 
   isHidden(index: number): boolean {
     const row = this.slot(index);
-    return row.kind === "event" && (this.calls.isTold(row.event.event) || !this.isWanted(row.event.event));
+    return row.kind === "event" && (this.calls.isTold(row.event.event) || !this.isWanted(row.event));
   }
 
   /** Reads what is still open around the rows on the screen, a page at a time. */
@@ -271,11 +271,11 @@ export class Timeline {
     if (event.event.type === "start") void this.readPrompt(chat.info.chat, event.event.user_position.node_id);
   }
 
-  private isWanted(event: ChatEvent): boolean {
+  private isWanted({ event, target }: PolledEvent): boolean {
     if (this.kinds === "messages" && !["content", "steered", "start", "complete", "error"].includes(event.type)) return false;
     if (this.kinds === "tools" && !["tool_use", "awaiting_approval", "tool_result", "tool_request"].includes(event.type)) return false;
     if (this.kinds === "problems" && !this.isProblem(event)) return false;
-    return this.needle === "" || searchText(event, this.calls).includes(this.needle);
+    return this.needle === "" || searchText(event, target, this.calls).includes(this.needle);
   }
 
   private isProblem(event: ChatEvent): boolean {
@@ -341,7 +341,7 @@ export class Timeline {
 
 const SEARCHED_CHARS = 20_000;
 
-function searchText(event: ChatEvent, calls: ToolCalls): string {
+function searchText(event: ChatEvent, target: PolledEvent["target"], calls: ToolCalls): string {
   switch (event.type) {
     case "content":
     case "steered":
@@ -350,7 +350,7 @@ function searchText(event: ChatEvent, calls: ToolCalls): string {
       return event.thinking.slice(0, SEARCHED_CHARS).toLowerCase();
     case "tool_use": {
       const output = outputText(calls.get(event.tool_use_id).result?.output).slice(0, SEARCHED_CHARS);
-      return `${event.tool_name} ${summarize(event.tool_name, event.input)} ${output}`.toLowerCase();
+      return `${event.tool_name} ${summarize(event.input, target)} ${output}`.toLowerCase();
     }
     case "notice":
     case "error":

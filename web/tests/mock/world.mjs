@@ -2,6 +2,7 @@
 // store and the children do, so that a test can take the server away and bring it back.
 
 import { createHash, randomUUID } from "node:crypto";
+import { readTarget } from "./targets.mjs";
 
 export const nowMs = () => Date.now();
 export const nowSecs = () => Math.floor(Date.now() / 1000);
@@ -95,6 +96,7 @@ export class World {
   emit(session, chat, event, at = nowMs()) {
     if (event.type === "content") session.soFar = "";
     const record = { seq: chat.events.length, event, timestamp: at, node_id: randomUUID(), handle: { plugin_id: "mock", version: "1.0.0", method: "chat_event", meta: ["", event.type] } };
+    if (event.type === "tool_use" || event.type === "awaiting_approval") record.target = readTarget(event.tool_name, event.input);
     chat.events.push(record);
     session.updated_at = at;
     this.log.push({ session_id: session.id, chat: chat.chat, ...record });
@@ -127,7 +129,7 @@ export class World {
   /** Opens an approval, or answers by rule. Resolves with the decision when there is one. */
   ask(session, chat, toolName, toolUseId, input, { created_at, expires_at, description, suggested_rules, escalated_to } = {}) {
     const approval = {
-      id: randomUUID(), session_id: session.id, session_name: session.name, working_dir: session.working_dir, tool_name: toolName, tool_use_id: toolUseId, input, input_digest: digest(input),
+      id: randomUUID(), session_id: session.id, session_name: session.name, working_dir: session.working_dir, tool_name: toolName, tool_use_id: toolUseId, input, input_digest: digest(input), target: readTarget(toolName, input),
       description: description ?? null, risk: riskOf(toolName, input), suggested_rules: suggested_rules ?? suggest(toolName, input), status: "pending", created_at: created_at ?? nowSecs(),
       expires_at: expires_at === undefined ? (session.timeout ? nowSecs() + session.timeout : null) : expires_at, escalated_to: escalated_to ?? null,
     };

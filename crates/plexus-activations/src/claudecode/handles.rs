@@ -3,7 +3,7 @@
 use plexus_core::{CallError, Caller, ErrorKind, EventId, Handle, HandleKind};
 use plexus_engine::handles::owner;
 use plexus_engine::prompt::prompt_text;
-use plexus_engine::reading::feed::followed;
+use plexus_engine::reading::feed::EventView;
 use plexus_engine::session::SessionConfig;
 use plexus_store::{Chat, Event, NodeData, SessionRecord, StoreError, Thing};
 use plexus_wire::{KnownThing, PromptMessage, Role, Said};
@@ -46,7 +46,9 @@ impl ClaudeCode {
         as_value(&match handle.method.as_str() {
             "chat_event" => {
                 let event = self.event_for(caller, handle.part(0, "event_id")?).await?;
-                KnownThing::Event(followed(&event))
+                let session = self.store.session(event.session).await?;
+                let view = EventView::new(&self.approvals.views.tools, &session);
+                KnownThing::Event(view.followed(&event))
             }
             "session" => {
                 let session = self.session_for(caller, handle).await?;

@@ -154,7 +154,7 @@ impl ClaudeCode {
             scopes: Arc::clone(&engine.scopes),
             turns: Arc::clone(&engine.turns),
             deltas: engine.deltas.clone(),
-            feed: Feed::new(Arc::clone(&engine.store)),
+            feed: Feed::new(Arc::clone(&engine.store), engine.approvals.views.tools.clone()),
             beginnings: Beginnings::new(&engine.settings.data_dir),
         })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plexus_core::{Call, CallError, Caller, OnGiven, Reader, SessionId};
-use plexus_engine::reading::feed::paged;
+use plexus_engine::reading::feed::EventView;
 use plexus_engine::reading::long_poll::LongPoll;
 use plexus_store::{
     ApprovalFilter, Change, ChatStatus, Cursor, EventPage, PageRequest, Priority, ReadLimit,
@@ -240,9 +240,10 @@ impl ClaudeCode {
             (Some(status), false) => as_session_status(status),
             _ => session.status(),
         };
+        let view = EventView::new(&self.approvals.views.tools, session);
         let polled = Polled {
             status: status.into(),
-            events: page.events.iter().map(paged).collect(),
+            events: page.events.iter().map(|event| view.paged(event)).collect(),
             pending_approvals,
             read_position,
             total_events,

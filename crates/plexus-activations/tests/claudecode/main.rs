@@ -34,5 +34,6 @@ mod refused;
 mod restart;
 mod search;
 mod statuses;
+mod targets;
 mod walls;
 mod woken;

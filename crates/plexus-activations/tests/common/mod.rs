@@ -370,6 +370,11 @@ impl Down {
         (SimulatedHub { folder, settings, drivers, store, engine, hub }, picked_up)
     }
 
+    /// Sets the agents with which it starts again.
+    pub(crate) fn set_agents(&mut self, drivers: Drivers) {
+        self.drivers = drivers;
+    }
+
     /// Changes the settings with which it starts again.
     pub(crate) fn change(&mut self, change: impl FnOnce(&mut Settings)) {
         change(&mut self.settings);

@@ -87,7 +87,8 @@ impl ApprovalViews {
         Ok(Effect { target: Some(call.target.into()), risk: Some(risk.into()), question, preview })
     }
 
-    /// Returns an approval of a session as `history` shows it: with the question and its answers.
+    /// Returns an approval of a session as `history` shows it: with its target, the question
+    /// and its answers.
     ///
     /// # Errors
     /// When what was stored with it cannot be read.
@@ -99,6 +100,7 @@ impl ApprovalViews {
         let shown = as_decision(record);
         let Ok(config) = SessionConfig::of(session) else { return Ok(shown) };
         let input: Value = record.input.read()?;
+        let target = self.tools.target(&config, &record.tool_name, &input).map(Into::into);
         let question = self.tools.question(&config, &record.tool_name, &input);
         let updated = record.decision.as_ref().and_then(|decision| decision.updated_input.as_ref());
         let answers = match (&question, updated) {
@@ -107,7 +109,7 @@ impl ApprovalViews {
             }
             (None, _) | (_, None) => None,
         };
-        Ok(DecidedApproval { question: question.map(Into::into), answers, ..shown })
+        Ok(DecidedApproval { target, question: question.map(Into::into), answers, ..shown })
     }
 }
 
@@ -128,6 +130,7 @@ pub fn as_decision(record: &ApprovalRecord) -> DecidedApproval {
         tool_use_id: record.tool_use_id.clone(),
         input: record.input.clone().into(),
         input_digest: record.input_digest.clone(),
+        target: None,
         status: record.status.into(),
         created_at: record.created_at.into(),
         decided_by: decision.map(|decision| decision.by.into()),

@@ -163,7 +163,7 @@ impl Hooks {
         session: &SessionRecord,
     ) -> Result<Vec<OutboxEntry>, StoreError> {
         self.tell(HookEvent::ApprovalRequested, || {
-            let Effect { risk, question, .. } =
+            let Effect { target, risk, question, .. } =
                 self.views.effect(session, &open.tool_name, &open.input)?;
             let approval = AskedApproval {
                 id: open.id,
@@ -174,6 +174,7 @@ impl Hooks {
                 input: Some(open.input.clone().into()),
                 input_bytes: None,
                 input_digest: open.input_digest.clone(),
+                target,
                 description: open.description.clone(),
                 status: ApprovalStatus::Pending,
                 created_at: open.at.into(),
@@ -205,6 +206,7 @@ impl Hooks {
                 input: Some(shown.input),
                 input_bytes: None,
                 input_digest: shown.input_digest,
+                target: shown.target,
                 description: shown.description,
                 status: record.status,
                 created_at: shown.created_at,
@@ -317,7 +319,13 @@ fn asking(approval: AskedApproval, input_bytes: usize, deadline: Option<UnixMill
     if input_bytes > MAX_TOLD_INPUT_BYTES {
         let input_bytes = Some(input_bytes as u64);
         return HookBody::Asked {
-            approval: AskedApproval { input: None, question: None, input_bytes, ..approval },
+            approval: AskedApproval {
+                input: None,
+                target: None,
+                question: None,
+                input_bytes,
+                ..approval
+            },
         }
         .into();
     }

@@ -9,8 +9,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use plexus_core::{CallError, SessionId, StreamItem};
-use plexus_store::{Cursor, Event, FeedEvent, ReadLimit, Store};
-use plexus_wire::{FollowedEvent, PolledEvent};
+use plexus_store::{Cursor, Event, FeedEvent, ReadLimit, SessionRecord, Store, StoreError};
+use plexus_wire::{ChatEvent, FollowedEvent, PolledEvent, Said, ToolTarget};
+
+use crate::session::SessionConfig;
+use crate::tools::ToolReader;
 
 /// Events kept for each followed stream.
 const RING_EVENTS: usize = 512;
@@ -22,35 +25,70 @@ const RING_BYTES: usize = 1024 * 1024;
 /// event that is larger.
 const TAKE: ReadLimit = ReadLimit { events: 256, bytes: 256 * 1024 };
 
-/// An event as `poll` shows it: a page may span chats, so each event says its own.
-pub fn paged(event: &Event) -> PolledEvent {
-    PolledEvent { chat: Some(event.chat), ..polled(event) }
+/// Shows the events of one session. What a tool call acts on is not stored: the driver of the
+/// session's agent reads it whenever the event is shown.
+pub struct EventView<'a> {
+    tools: &'a ToolReader,
+    /// `None` when the configuration of the session cannot be read.
+    config: Option<SessionConfig>,
 }
 
-fn polled(event: &Event) -> PolledEvent {
+impl<'a> EventView<'a> {
+    /// Shows the events of this session.
+    pub fn new(tools: &'a ToolReader, session: &SessionRecord) -> Self {
+        Self { tools, config: SessionConfig::of(session).ok() }
+    }
+
+    /// An event as `poll` shows it: a page may span chats, so each event says its own.
+    pub fn paged(&self, event: &Event) -> PolledEvent {
+        PolledEvent { chat: Some(event.chat), ..polled(event, self.target(event)) }
+    }
+
+    /// An event as a stream shows it.
+    pub fn followed(&self, event: &Event) -> FollowedEvent {
+        followed(event, self.target(event))
+    }
+
+    /// What the call of an event acts on; `None` for an event that tells of no call of its session.
+    fn target(&self, event: &Event) -> Option<ToolTarget> {
+        if !tells_call(event) {
+            return None;
+        }
+        match event.body.read().ok()? {
+            ChatEvent::ToolUse { tool_name, input, .. }
+            | ChatEvent::AwaitingApproval { tool_name, input, .. } => {
+                self.tools.target(self.config.as_ref()?, &tool_name, &input.to_value())
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether an event may have a target. Its type is known without reading its body.
+fn tells_call(event: &Event) -> bool {
+    matches!(event.event_type.as_str(), "tool_use" | "awaiting_approval")
+}
+
+fn polled(event: &Event, target: Option<ToolTarget>) -> PolledEvent {
     PolledEvent {
         chat: None,
         seq: event.seq,
         event: event.body.clone().into(),
+        target: target.map(Said::from),
         timestamp: event.timestamp.into(),
         node_id: Some(event.node_id()),
         handle: Some(event.handle()),
     }
 }
 
-/// An event as a stream shows it.
-pub fn followed(event: &Event) -> FollowedEvent {
-    FollowedEvent { session_id: event.session, chat: event.chat, event: polled(event) }
-}
-
-fn item(event: &Event, cursor: String) -> Result<Arc<StreamItem>, CallError> {
-    let body = plexus_core::method::raw(&followed(event))?;
-    Ok(Arc::new(StreamItem { cursor: Some(cursor), body: Arc::from(body) }))
+fn followed(event: &Event, target: Option<ToolTarget>) -> FollowedEvent {
+    FollowedEvent { session_id: event.session, chat: event.chat, event: polled(event, target) }
 }
 
 /// Reads streams for followers.
 pub struct Feed {
     store: Arc<dyn Store>,
+    tools: ToolReader,
     sessions: Mutex<HashMap<SessionId, Weak<SessionFeed>>>,
     all: tokio::sync::Mutex<Ring<u64>>,
 }
@@ -128,9 +166,9 @@ impl<P: Copy + PartialEq> Ring<P> {
 }
 
 impl Feed {
-    /// Reads from this store.
-    pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, sessions: Mutex::default(), all: tokio::sync::Mutex::default() }
+    /// Reads from this store, and tool calls with `tools`.
+    pub fn new(store: Arc<dyn Store>, tools: ToolReader) -> Self {
+        Self { store, tools, sessions: Mutex::default(), all: tokio::sync::Mutex::default() }
     }
 
     /// Returns the shared feed of a session; it lives as long as somebody follows.
@@ -158,7 +196,8 @@ impl Feed {
             let page = self.store.read_from(from, TAKE).await?;
             for event in &page.events {
                 let behind = event.cursor_after();
-                events.push((behind, event.session, item(event, behind.to_string())?));
+                let item = self.item(event, behind.to_string()).await?;
+                events.push((behind, event.session, item));
             }
             if events.is_empty() {
                 // At the end of a chat the position moves on to the next chat by itself.
@@ -184,7 +223,7 @@ impl Feed {
         if events.is_empty() {
             let page = self.store.read_commits(from, TAKE).await?;
             next = page.after;
-            events = with_cursors(&page.events)?;
+            events = self.with_cursors(&page.events).await?;
             // The ring's positions are whole commits, so the last one of each stands for it.
             if !events.is_empty()
                 && ring.ends_at(from)
@@ -195,27 +234,46 @@ impl Feed {
         }
         Ok((events.into_iter().map(|(_, session, item)| (session, item)).collect(), next))
     }
-}
 
-/// Gives each event the cursor after it: a commit's last event has the commit number, those before
-/// it say how many came.
-fn with_cursors(events: &[FeedEvent]) -> Result<Vec<(u64, SessionId, Arc<StreamItem>)>, CallError> {
-    let mut shown = Vec::with_capacity(events.len());
-    let mut within = 0;
-    for (i, event) in events.iter().enumerate() {
-        within += 1;
-        let is_last = events.get(i + 1).is_none_or(|next| next.commit != event.commit);
-        let cursor = if is_last {
-            event.commit.to_string()
-        } else {
-            format!("{}.{within}", event.commit - 1)
-        };
-        if is_last {
-            within = 0;
+    /// Gives each event the cursor after it: a commit's last event has the commit number, those
+    /// before it say how many came.
+    async fn with_cursors(
+        &self,
+        events: &[FeedEvent],
+    ) -> Result<Vec<(u64, SessionId, Arc<StreamItem>)>, CallError> {
+        let mut shown = Vec::with_capacity(events.len());
+        let mut within = 0;
+        for (i, event) in events.iter().enumerate() {
+            within += 1;
+            let is_last = events.get(i + 1).is_none_or(|next| next.commit != event.commit);
+            let cursor = if is_last {
+                event.commit.to_string()
+            } else {
+                format!("{}.{within}", event.commit - 1)
+            };
+            if is_last {
+                within = 0;
+            }
+            shown.push((event.commit, event.event.session, self.item(&event.event, cursor).await?));
         }
-        shown.push((event.commit, event.event.session, item(&event.event, cursor)?));
+        Ok(shown)
     }
-    Ok(shown)
+
+    /// An event as an item of a stream. The session is read only for an event that tells of a tool
+    /// call; all followers of a stream share the item.
+    async fn item(&self, event: &Event, cursor: String) -> Result<Arc<StreamItem>, CallError> {
+        let shown = match tells_call(event) {
+            true => match self.store.session(event.session).await {
+                Ok(session) => EventView::new(&self.tools, &session).followed(event),
+                // The session was removed after its events were read.
+                Err(StoreError::NotFound { .. }) => followed(event, None),
+                Err(error) => return Err(error.into()),
+            },
+            false => followed(event, None),
+        };
+        let body = plexus_core::method::raw(&shown)?;
+        Ok(Arc::new(StreamItem { cursor: Some(cursor), body: Arc::from(body) }))
+    }
 }
 
 /// A position in the feed of all sessions: after a commit, and how many events after it were seen

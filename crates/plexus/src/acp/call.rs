@@ -5,9 +5,7 @@ use std::path::Path;
 
 use acp_lines::serve::Called;
 use acp_lines::{ToolKind, ToolStatus};
-use plexus_agents::ClaudeCode;
 use plexus_client::wire::{FileChange, FileEdit, Json, ToolTarget};
-use plexus_engine::driver::Driver as _;
 use serde_json::{Value, json};
 
 use super::blocks::{fenced, text_content};
@@ -50,11 +48,10 @@ pub(super) fn describe(call: Described<'_>, dir: &Path, files: Files) -> Called 
     let Described { id, tool, input, target } = call;
     let fits = input.as_str().len() <= MAX_DIFF_BYTES;
     let input = input.to_value();
-    // An event does not say what its call acts on; Claude Code's tools are known by their names.
-    let known = target.is_none().then(|| ClaudeCode.tool_call(tool, &input).target);
-    let target = target.or(known.as_ref()).unwrap_or(&ToolTarget::Other {});
-    let subject = subject(tool, &input, target);
-    let kind = kind_of(tool, target);
+    // An older server says no target of an event; its call is shown by its name and input.
+    let target = target.unwrap_or(&ToolTarget::Other {});
+    let subject = subject(&input, target);
+    let kind = kind_of(&input, target);
     let title = title(tool, kind, &subject);
     let changes: &[FileChange] = match target {
         ToolTarget::Write { changes } if fits => changes,
@@ -86,7 +83,7 @@ pub(super) fn shows_diff(call: &Called) -> bool {
 }
 
 /// What kind of thing a call does.
-fn kind_of(tool: &str, target: &ToolTarget) -> ToolKind {
+fn kind_of(input: &Value, target: &ToolTarget) -> ToolKind {
     match target {
         ToolTarget::Shell { .. } => ToolKind::Execute,
         ToolTarget::Write { changes } => {
@@ -100,29 +97,29 @@ fn kind_of(tool: &str, target: &ToolTarget) -> ToolKind {
         ToolTarget::Read { tree: true, .. } => ToolKind::Search,
         ToolTarget::Fetch { .. } | ToolTarget::Connect { .. } => ToolKind::Fetch,
         ToolTarget::Agent {} | ToolTarget::Think {} => ToolKind::Think,
-        ToolTarget::Mcp { .. } | ToolTarget::Question {} | ToolTarget::Other {} => match tool {
-            "EnterPlanMode" | "ExitPlanMode" => ToolKind::SwitchMode,
-            _ => ToolKind::Other,
-        },
+        // The answer to a plan decides whether the agent begins to work.
+        ToolTarget::Question {} if input["plan"].is_string() => ToolKind::SwitchMode,
+        ToolTarget::Mcp { .. } | ToolTarget::Question {} | ToolTarget::Other {} => ToolKind::Other,
     }
 }
 
 /// What a call is about, whole.
-fn subject(tool: &str, input: &Value, target: &ToolTarget) -> String {
+fn subject(input: &Value, target: &ToolTarget) -> String {
     let field = |name: &str| input[name].as_str().unwrap_or_default().to_owned();
-    match (tool, target) {
-        (_, ToolTarget::Shell { command, .. }) => command.clone(),
-        (_, ToolTarget::Fetch { url: Some(url) }) => url.clone(),
-        (_, ToolTarget::Connect { host, port }) => format!("{host}:{port}"),
-        (_, ToolTarget::Write { changes }) => {
+    match target {
+        ToolTarget::Shell { command, .. } => command.clone(),
+        ToolTarget::Fetch { url: Some(url) } => url.clone(),
+        ToolTarget::Connect { host, port } => format!("{host}:{port}"),
+        ToolTarget::Write { changes } => {
             let mut paths: Vec<&str> = changes.iter().map(|change| &*change.path).collect();
             paths.dedup();
             paths.join(", ")
         }
-        ("Glob" | "Grep", _) => field("pattern"),
-        ("WebSearch", _) => field("query"),
-        (_, ToolTarget::Agent {}) => field("description"),
-        (_, ToolTarget::Read { path: Some(path), .. }) => path.clone(),
+        // A search is about what it looks for, which only its input says.
+        ToolTarget::Read { tree: true, .. } if input["pattern"].is_string() => field("pattern"),
+        ToolTarget::Fetch { url: None } => field("query"),
+        ToolTarget::Agent {} => field("description"),
+        ToolTarget::Read { path: Some(path), .. } => path.clone(),
         _ => String::new(),
     }
 }
@@ -261,11 +258,15 @@ fn line_of(path: &Path, text: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use plexus_engine::driver::Driver as _;
+
     use super::*;
 
     fn described(tool: &str, input: Value, files: Files) -> Value {
         let input = &Json::from(input);
-        let call = Described { id: "t", tool, input, target: None };
+        // The names and inputs of these tests are those of Claude Code.
+        let target = plexus_agents::ClaudeCode.tool_call(tool, &input.to_value()).target;
+        let call = Described { id: "t", tool, input, target: Some(&target) };
         serde_json::to_value(describe(call, Path::new("/work"), files)).unwrap()
     }
 

@@ -4,8 +4,8 @@
 use futures::StreamExt as _;
 use plexus_client::FollowItem;
 use plexus_client::wire::{
-    ChatEvent, Delta, FollowParams, Node, NodeData, NodeId, NodeParams, PageLimit, PollParams,
-    Polled, RenderParams, Said, Session, SessionId, SessionRef, method,
+    ChatEvent, Delta, FollowParams, FollowedEvent, Node, NodeData, NodeId, NodeParams, PageLimit,
+    PollParams, Polled, RenderParams, Said, Session, SessionId, SessionRef, ToolTarget, method,
 };
 use tokio::sync::mpsc;
 
@@ -31,8 +31,8 @@ pub(super) enum Heard {
     /// A chat begins with this prompt. The text is missing when nobody asked for the chat or its
     /// prompt was removed.
     Prompt { chat: u32, text: Option<String>, when: When },
-    /// An event.
-    Event { chat: u32, event: Box<ChatEvent>, when: When },
+    /// An event, and what its call acts on where the server says so.
+    Event { chat: u32, event: Box<ChatEvent>, target: Option<ToolTarget>, when: When },
     /// A live piece of text.
     Piece(Delta),
     /// Everything that had happened has been told; what follows happens now.
@@ -86,7 +86,8 @@ impl Reader {
         while let Some(item) = events.next().await {
             match item.map_err(|error| Stop::Over(error.into()))? {
                 FollowItem::Event(event) => {
-                    self.tell_event(event.at.chat, event.event, When::Now).await?;
+                    let FollowedEvent { chat, event: shown, .. } = event.at;
+                    self.tell_event(chat, event.event, shown.target, When::Now).await?;
                 }
                 FollowItem::Live(live) => self.tell(Heard::Piece(live.event)).await?,
                 FollowItem::Lost => self.server.note_absence(),
@@ -110,7 +111,7 @@ impl Reader {
                     let event = polled.read().map_err(|error| {
                         Stop::Over(Refusal::failed(format!("could not read an event: {error}")))
                     })?;
-                    self.tell_event(chat, event, When::Earlier).await?;
+                    self.tell_event(chat, event, polled.target, When::Earlier).await?;
                 }
                 cursor = page.cursor.or(cursor);
                 if !page.has_more {
@@ -143,7 +144,10 @@ impl Reader {
         for told in history::told(rendered.map_err(|error| Stop::Over(error.into()))?.messages) {
             let heard = match told {
                 Told::Prompt(text) => Heard::Prompt { chat: 0, text: Some(text), when },
-                Told::Event(event) => Heard::Event { chat: 0, event: Box::new(event), when },
+                Told::Event(event) => {
+                    // A message tells no target: its calls are shown with their whole inputs.
+                    Heard::Event { chat: 0, event: Box::new(event), target: None, when }
+                }
             };
             self.tell(heard).await?;
         }
@@ -168,12 +172,19 @@ impl Reader {
         page.map_err(|error| Stop::Over(error.into()))
     }
 
-    async fn tell_event(&self, chat: u32, event: ChatEvent, when: When) -> Result<(), Stop> {
+    async fn tell_event(
+        &self,
+        chat: u32,
+        event: ChatEvent,
+        target: Option<Said<ToolTarget>>,
+        when: When,
+    ) -> Result<(), Stop> {
         if let ChatEvent::Start { user_position, .. } = &event {
             let text = self.prompt(user_position.node_id).await?;
             self.tell(Heard::Prompt { chat, text, when }).await?;
         }
-        self.tell(Heard::Event { chat, event: Box::new(event), when }).await
+        let target = target.and_then(|target| target.known().cloned());
+        self.tell(Heard::Event { chat, event: Box::new(event), target, when }).await
     }
 
     /// Returns the text of a prompt, which is a node of the tree and no event.

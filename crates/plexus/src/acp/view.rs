@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use acp_lines::ToolStatus;
 use acp_lines::send::Block;
 use acp_lines::serve::{Called, Said, Steps, Update};
-use plexus_client::wire::{Approval, ApprovalId, ChatEvent, DecidedBy, Delta, Json, RiskLevel};
+use plexus_client::wire::{
+    Approval, ApprovalId, ChatEvent, DecidedBy, Delta, Json, RiskLevel, ToolTarget,
+};
 use serde_json::{Map, Value, json};
 
 use super::blocks;
@@ -65,8 +67,13 @@ impl View {
         }
     }
 
-    /// Shows an event.
-    pub(super) fn event(&mut self, event: &ChatEvent, when: When) -> Vec<Update> {
+    /// Shows an event. `target` is what its call acts on, where the server says so.
+    pub(super) fn event(
+        &mut self,
+        event: &ChatEvent,
+        target: Option<&ToolTarget>,
+        when: When,
+    ) -> Vec<Update> {
         match event {
             ChatEvent::Start { .. } => self.close(),
             ChatEvent::Content { text } => self.content(text, when).into_iter().collect(),
@@ -76,13 +83,15 @@ impl View {
             }
             ChatEvent::ToolUse { tool_name, tool_use_id, input } => {
                 self.live.tool_started(tool_use_id);
-                let mut updates = self.call(of_event(tool_use_id, tool_name, input), when);
-                updates.extend(plan(tool_name, input));
+                let call = Described { id: tool_use_id, tool: tool_name, input, target };
+                let mut updates = self.call(call, when);
+                updates.extend(plan(target, input));
                 updates
             }
             ChatEvent::AwaitingApproval { approval_id, tool_name, tool_use_id, input, .. } => {
                 self.asked.insert(*approval_id, tool_use_id.clone());
-                self.call(of_event(tool_use_id, tool_name, input), when)
+                let call = Described { id: tool_use_id, tool: tool_name, input, target };
+                self.call(call, when)
             }
             ChatEvent::ApprovalResolved {
                 approval_id,
@@ -254,10 +263,6 @@ struct Decided<'a> {
     updated_input: &'a Option<Json>,
 }
 
-fn of_event<'a>(id: &'a str, tool: &'a str, input: &'a Json) -> Described<'a> {
-    Described { id, tool, input, target: None }
-}
-
 fn said(text: &str) -> Said {
     Said { content: Block::text(text), ..Said::default() }
 }
@@ -311,10 +316,8 @@ fn meta(ours: Value) -> Map<String, Value> {
 }
 
 /// The list of things to do that an agent keeps, as a plan.
-fn plan(tool: &str, input: &Json) -> Option<Update> {
-    if tool != "TodoWrite" {
-        return None;
-    }
+fn plan(target: Option<&ToolTarget>, input: &Json) -> Option<Update> {
+    let Some(ToolTarget::Think {}) = target else { return None };
     let input = input.to_value();
     let entries = input["todos"].as_array()?.iter().filter_map(|todo| {
         let status = match todo["status"].as_str()? {
@@ -334,9 +337,16 @@ mod tests {
     fn played(when: When, events: Value) -> Vec<Value> {
         let mut view = View::new("/work".into());
         let events: Vec<Value> = serde_json::from_value(events).unwrap();
-        let events = events.into_iter().map(|event| serde_json::from_value(event).unwrap());
+        let read = |event: Value| {
+            let target = event.get("target").map(|it| serde_json::from_value(it.clone()).unwrap());
+            (serde_json::from_value(event).unwrap(), target)
+        };
         events
-            .flat_map(|event: ChatEvent| view.event(&event, when))
+            .into_iter()
+            .map(read)
+            .flat_map(|(event, target): (ChatEvent, Option<ToolTarget>)| {
+                view.event(&event, target.as_ref(), when)
+            })
             .map(|update| serde_json::to_value(update).unwrap())
             .collect()
     }
@@ -390,7 +400,9 @@ mod tests {
                 When::Earlier,
                 json!([
                     {"type": "tool_use", "tool_use_id": "t", "tool_name": "Write",
-                     "input": {"file_path": "f", "content": "x"}},
+                     "input": {"file_path": "f", "content": "x"},
+                     "target": {"kind": "write", "changes": [
+                        {"path": "f", "edit": "whole", "after": "/content"}]}},
                     {"type": "tool_result", "tool_use_id": "t", "output": "no",
                      "is_error": is_error},
                 ]),
@@ -409,7 +421,7 @@ mod tests {
             json!([
                 {"type": "content", "text": "one"}, {"type": "content", "text": "two"},
                 {"type": "tool_use", "tool_use_id": "t", "tool_name": "TodoWrite",
-                 "input": {"todos": todos}},
+                 "input": {"todos": todos}, "target": {"kind": "think"}},
                 {"type": "content", "text": "three"},
             ]),
         );

@@ -298,7 +298,10 @@ fn asked(approval: &AskedApproval, frame: Frame<'_>) -> (String, bool) {
 fn summary(approval: &AskedApproval, input: &Json) -> String {
     match approval.question.as_ref().and_then(|question| question.known()) {
         Some(question) => sanitize::one_line(&question.summary()).into_owned(),
-        None => render::about_input(&approval.tool_name, &input.to_value()),
+        None => {
+            let target = approval.target.as_ref().and_then(|target| target.known());
+            render::about_input(&input.to_value(), target)
+        }
     }
 }
 
@@ -340,6 +343,7 @@ fn kept_back(approval: AskedApproval, detail: Detail) -> AskedApproval {
         Detail::Full => approval,
         Detail::None => AskedApproval {
             input: None,
+            target: None,
             description: None,
             question: None,
             working_dir: None,
@@ -351,9 +355,13 @@ fn kept_back(approval: AskedApproval, detail: Detail) -> AskedApproval {
             }),
             ..approval
         },
-        Detail::Summary => {
-            AskedApproval { input: None, description: None, question: None, ..approval }
-        }
+        Detail::Summary => AskedApproval {
+            input: None,
+            target: None,
+            description: None,
+            question: None,
+            ..approval
+        },
     }
 }
 

@@ -177,6 +177,8 @@ class AskedApproval(TypedDict):
     """That session's name."""
     status: ApprovalStatus
     """`pending`."""
+    target: NotRequired[ToolTarget | None]
+    """What the call would act on; absent when the input is too large to tell."""
     tool_name: str
     """The tool."""
     tool_use_id: str
@@ -803,6 +805,9 @@ class DecidedApproval(TypedDict):
     """The session that asked."""
     status: ApprovalStatus
     """How it was decided; `pending` where a conflict shows one that is not."""
+    target: NotRequired[ToolTarget | None]
+    """What the call would act on; only in `history`, and absent when the server no longer knows the
+    session's agent. It fits `input`, and not `updated_input`."""
     tool_name: str
     """The tool."""
     tool_use_id: str
@@ -998,6 +1003,9 @@ class FollowedEvent(TypedDict):
     """Its number within the chat."""
     session_id: SessionId
     """The session."""
+    target: NotRequired[ToolTarget | None]
+    """What the call of a `tool_use` or `awaiting_approval` acts on; absent when the server no
+    longer knows the session's agent, and in a `poll` without `handles`."""
     timestamp: Millis
     """When."""
 
@@ -1235,6 +1243,9 @@ class KnownThingEvent(TypedDict):
     """Its number within the chat."""
     session_id: SessionId
     """The session."""
+    target: NotRequired[ToolTarget | None]
+    """What the call of a `tool_use` or `awaiting_approval` acts on; absent when the server no
+    longer knows the session's agent, and in a `poll` without `handles`."""
     timestamp: Millis
     """When."""
 
@@ -1291,6 +1302,9 @@ class KnownThingApproval(TypedDict):
     """The session that asked."""
     status: ApprovalStatus
     """How it was decided; `pending` where a conflict shows one that is not."""
+    target: NotRequired[ToolTarget | None]
+    """What the call would act on; only in `history`, and absent when the server no longer knows the
+    session's agent. It fits `input`, and not `updated_input`."""
     tool_name: str
     """The tool."""
     tool_use_id: str
@@ -1896,7 +1910,7 @@ class PollParams(TypedDict):
     from_seq: NotRequired[int | None]
     """Read from this event on, and move nobody's position."""
     handles: NotRequired[bool | None]
-    """Whether events tell their handles and node ids (true; false over MCP by the tool
+    """Whether events tell their handles, node ids and targets (true; false over MCP by the tool
     `agents_poll`)."""
     limit: NotRequired[int | None]
     """How many events (100, at most 1,000)."""
@@ -1943,6 +1957,9 @@ class PolledEvent(TypedDict):
     """Its node in the session's tree; not in a `poll` without `handles`."""
     seq: int
     """Its number within the chat."""
+    target: NotRequired[ToolTarget | None]
+    """What the call of a `tool_use` or `awaiting_approval` acts on; absent when the server no
+    longer knows the session's agent, and in a `poll` without `handles`."""
     timestamp: Millis
     """When."""
 
@@ -3088,7 +3105,7 @@ ApprovalStatus: TypeAlias = (
 
 
 AsksFor: TypeAlias = Literal['configured'] | Literal['changes'] | Literal['everything']
-"""What an agent asks about before it does it."""
+"""What an agent asks about before it does it, from the least to the most."""
 
 
 AuditBody: TypeAlias = (

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use acp_lines::serve::{Titled, Update};
 use acp_lines::{RequestId, ServedLine};
-use plexus_client::wire::{ApprovalId, ChatEvent, Session, SessionId};
+use plexus_client::wire::{ApprovalId, ChatEvent, Session, SessionId, ToolTarget};
 use serde_json::Value;
 
 use super::hands::{Hands, Task};
@@ -122,7 +122,9 @@ impl Fronted {
     pub(super) async fn heard(&mut self, heard: Heard, hands: &mut Hands) {
         match heard {
             Heard::Prompt { chat, text, when } => self.prompted(chat, text, when, hands).await,
-            Heard::Event { chat, event, when } => self.happened(chat, &event, when, hands).await,
+            Heard::Event { chat, event, target, when } => {
+                self.happened(chat, (&event, target.as_ref()), when, hands).await;
+            }
             Heard::Piece(piece) => {
                 let update = self.view.piece(&piece);
                 self.tell(update, hands).await;
@@ -139,7 +141,13 @@ impl Fronted {
         }
     }
 
-    async fn happened(&mut self, chat: u32, event: &ChatEvent, when: When, hands: &mut Hands) {
+    async fn happened(
+        &mut self,
+        chat: u32,
+        (event, target): (&ChatEvent, Option<&ToolTarget>),
+        when: When,
+        hands: &mut Hands,
+    ) {
         match event {
             ChatEvent::AwaitingApproval { .. } if when == When::Now => {
                 self.look_for_questions(hands);
@@ -164,7 +172,7 @@ impl Fronted {
             }
             _ => {}
         }
-        let updates = self.view.event(event, when);
+        let updates = self.view.event(event, target, when);
         self.tell(updates, hands).await;
     }
 

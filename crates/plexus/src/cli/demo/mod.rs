@@ -130,7 +130,7 @@ async fn tour(server: &mut DemoServer, screen: Screen) -> Result<()> {
             &format!(
                 "{:<7} {}",
                 sanitize::one_line(&approval.session_name),
-                render::summary(&approval.tool_name, &approval.input.to_value(), screen)
+                render::about(&approval, screen)
             ),
         )?;
     }

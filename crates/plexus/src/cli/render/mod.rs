@@ -7,7 +7,9 @@
 mod changes;
 mod deciders;
 
-use plexus_client::wire::{Approval, RiskLevel, ToolTarget};
+use std::borrow::Cow;
+
+use plexus_client::wire::{Approval, FileEdit, RiskLevel, ToolTarget};
 use serde_json::Value;
 
 use super::screen::{Screen, Tone, cut};
@@ -40,22 +42,30 @@ impl Extent {
     }
 }
 
+/// A call: its tool, its input, and what it acts on where the server says so.
+pub(crate) type Call<'a> = (&'a str, &'a Value, Option<&'a ToolTarget>);
+
 /// Says in one line what a call is.
-pub(crate) fn summary(tool: &str, input: &Value, screen: Screen) -> String {
-    let (name, rest) = (sanitize::one_line(tool), about_input(tool, input));
+pub(crate) fn summary((tool, input, target): Call<'_>, screen: Screen) -> String {
+    let (name, rest) = (sanitize::one_line(tool), about_input(input, target));
     let room = screen.width().saturating_sub(name.chars().count() + 3).max(10);
     format!("{} {}", screen.paint(Tone::Tool, &name), cut(&rest, room))
 }
 
 /// Shows a call that was made: in one line, or with all of its input.
-pub(crate) fn used(tool: &str, input: &Value, extent: Extent, screen: Screen) -> Vec<String> {
-    let subject = subject(tool).filter(|field| input[*field].is_string());
-    match (extent, subject) {
-        (Extent::Short, _) => vec![summary(tool, input, screen)],
-        (Extent::Whole, subject) => {
+pub(crate) fn used(call: Call<'_>, extent: Extent, screen: Screen) -> Vec<String> {
+    let (tool, input, target) = call;
+    match extent {
+        Extent::Short => vec![summary(call, screen)],
+        Extent::Whole => {
             let name = screen.paint(Tone::Tool, &sanitize::one_line(tool));
-            let head = format!("{name} {}", about_input(tool, input));
-            let more = subject.map(|field| rest(input, &[field], extent, screen));
+            let head = format!("{name} {}", about_input(input, target));
+            let subject = subject(input, target);
+            // Without a subject the head is the whole input.
+            let more = subject.map(|texts| {
+                let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
+                rest(input, &shown_fields(input, &texts, &[]), extent, screen)
+            });
             let more = more.unwrap_or_default().into_iter().map(|line| format!("  {line}"));
             std::iter::once(head).chain(more).collect()
         }
@@ -63,22 +73,38 @@ pub(crate) fn used(tool: &str, input: &Value, extent: Extent, screen: Screen) ->
 }
 
 /// Says in one line, however long, what a call is about.
-pub(crate) fn about_input(tool: &str, input: &Value) -> String {
-    match subject(tool).and_then(|field| input[field].as_str()) {
-        Some(text) => sanitize::one_line(text).into_owned(),
+pub(crate) fn about_input(input: &Value, target: Option<&ToolTarget>) -> String {
+    match subject(input, target) {
+        Some(texts) => sanitize::one_line(&texts.join(", ")).into_owned(),
         None => sanitize::one_line(&compact(input)).into_owned(),
     }
 }
 
-/// The field of a tool's input that says what it is about.
-fn subject(tool: &str) -> Option<&'static str> {
-    match tool {
-        "Write" | "Edit" | "MultiEdit" | "Read" => Some("file_path"),
-        "NotebookEdit" => Some("notebook_path"),
-        "Glob" | "Grep" => Some("pattern"),
-        "WebSearch" => Some("query"),
-        "Task" | "Agent" => Some("description"),
-        _ => main_field(tool).map(|(field, _)| field),
+/// The texts that say what a call is about; `None` when only its whole input does.
+fn subject<'a>(input: &'a Value, target: Option<&'a ToolTarget>) -> Option<Vec<Cow<'a, str>>> {
+    let field = |name: &str| input[name].as_str().map(Cow::Borrowed);
+    let one = |text: &'a str| Some(vec![Cow::Borrowed(text)]);
+    match target? {
+        ToolTarget::Shell { command, .. } => one(command),
+        ToolTarget::Write { changes } => {
+            let mut paths: Vec<_> =
+                changes.iter().map(|change| Cow::Borrowed(change.path.as_str())).collect();
+            paths.dedup();
+            (!paths.is_empty()).then_some(paths)
+        }
+        ToolTarget::Fetch { url: Some(url) } => one(url),
+        ToolTarget::Connect { host, port } => Some(vec![Cow::Owned(format!("{host}:{port}"))]),
+        ToolTarget::Read { path: Some(path), tree: false } => one(path),
+        // A search is about what it looks for, which only its input says.
+        ToolTarget::Read { path, .. } => {
+            field("pattern").or(path.as_deref().map(Cow::Borrowed)).map(|text| vec![text])
+        }
+        ToolTarget::Fetch { url: None } => field("query").map(|text| vec![text]),
+        ToolTarget::Agent {} => field("description").map(|text| vec![text]),
+        ToolTarget::Mcp { .. }
+        | ToolTarget::Think {}
+        | ToolTarget::Question {}
+        | ToolTarget::Other {} => None,
     }
 }
 
@@ -127,7 +153,10 @@ pub(crate) fn about(approval: &Approval, screen: Screen) -> String {
             let words = format!("asks: {}", question.summary());
             cut(&sanitize::one_line(&words), screen.width().max(10))
         }
-        None => summary(&approval.tool_name, &approval.input.to_value(), screen),
+        None => {
+            let call = (&*approval.tool_name, &approval.input.to_value(), target(approval));
+            summary(call, screen)
+        }
     }
 }
 
@@ -198,14 +227,29 @@ fn shown_fields<'a>(input: &'a Value, texts: &[&str], pointers: &[&str]) -> Vec<
         .collect()
 }
 
-/// Returns the field of a tool's input that a person would edit, and the ending of a file that
-/// holds it.
-pub(crate) fn main_field(tool: &str) -> Option<(&'static str, &'static str)> {
-    match tool {
-        "Bash" => Some(("command", "sh")),
-        "Write" => Some(("content", "txt")),
-        "Edit" => Some(("new_string", "txt")),
-        "WebFetch" => Some(("url", "txt")),
+/// Returns the field of an approval's input that a person would edit, and the ending of a file that
+/// holds it. A call of which no single field can be edited has none.
+pub(crate) fn main_field(approval: &Approval) -> Option<(String, &'static str)> {
+    let input = approval.input.to_value();
+    let holding = |text: &str| {
+        let mut fields = input.as_object()?.iter();
+        fields.find(|(_, value)| **value == *text).map(|(name, _)| name.clone())
+    };
+    match target(approval)? {
+        ToolTarget::Shell { command, .. } => Some((holding(command)?, "sh")),
+        ToolTarget::Fetch { url: Some(url) } => Some((holding(url)?, "txt")),
+        ToolTarget::Write { changes } => {
+            let [change] = changes.as_slice() else { return None };
+            let (FileEdit::Whole { after }
+            | FileEdit::Replace { after, .. }
+            | FileEdit::Part { after, .. }) = &change.edit
+            else {
+                return None;
+            };
+            let name = after.strip_prefix('/')?;
+            // A field within another is edited with the whole input.
+            (!name.contains(['/', '~'])).then(|| (name.to_owned(), "txt"))
+        }
         _ => None,
     }
 }
@@ -302,9 +346,12 @@ mod tests {
 
     use super::*;
 
+    fn read(target: &Value) -> Option<ToolTarget> {
+        Some(serde_json::from_value(target.clone()).unwrap())
+    }
+
     fn lines(target: &Value, input: &Value, extent: Extent) -> Vec<String> {
-        let target: ToolTarget = serde_json::from_value(target.clone()).unwrap();
-        acts_on(Some(&target), input, extent, Screen::plain(80))
+        acts_on(read(target).as_ref(), input, extent, Screen::plain(80))
     }
 
     fn shown(target: &Value, input: &Value) -> String {
@@ -398,7 +445,7 @@ mod tests {
             let all = format!(
                 "{}\n{}\n{}",
                 shown(&target, &input),
-                summary(tool, &input, Screen::plain(40)),
+                summary((tool, &input, read(&target).as_ref()), Screen::plain(40)),
                 result(&json!(evil), Extent::Short, Screen::plain(80)).join("\n")
             );
             assert!(all.chars().all(|c| c == '\n' || !c.is_control()), "{all:?}");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use plexus_client::wire::{
     Answers, ApprovalId, Caller, ChatEvent, DecidedBy, FollowedEvent, Question, Refused,
-    SessionStatus, Usage,
+    SessionStatus, ToolTarget, Usage,
 };
 
 use super::live::{Live, Whole};
@@ -122,7 +122,8 @@ impl View {
             Form::Text => {
                 self.note_question(event);
                 self.comes_to(at)?;
-                self.show(event)
+                let target = at.event.target.as_ref().and_then(|target| target.known());
+                self.show(event, target)
             }
         }
     }
@@ -146,7 +147,7 @@ impl View {
         }
     }
 
-    fn show(&mut self, event: &ChatEvent) -> std::io::Result<()> {
+    fn show(&mut self, event: &ChatEvent, target: Option<&ToolTarget>) -> std::io::Result<()> {
         match event {
             ChatEvent::Content { text } => self.content(text),
             ChatEvent::Thinking { thinking } => {
@@ -163,7 +164,8 @@ impl View {
             }
             ChatEvent::ToolUse { tool_name, input, tool_use_id } => {
                 self.live.tool_started(tool_use_id);
-                let lines = render::used(tool_name, &input.to_value(), self.extent, self.screen);
+                let call = (tool_name.as_str(), &input.to_value(), target);
+                let lines = render::used(call, self.extent, self.screen);
                 for (index, line) in lines.iter().enumerate() {
                     self.line(&format!("{} {line}", if index == 0 { "•" } else { " " }))?;
                 }

@@ -14,7 +14,7 @@ pub(in crate::cli::run) struct Editing {
     /// The ending of the file.
     pub(in crate::cli::run) ending: &'static str,
     /// The field that the text stands for; without it the whole input as JSON.
-    field: Option<&'static str>,
+    field: Option<String>,
 }
 
 /// How much of the input is edited.
@@ -32,14 +32,19 @@ impl Question {
                 &self.input
             }
         };
-        let main =
-            render::main_field(&self.approval.tool_name).filter(|_| what == EditWhat::MainField);
-        match main.and_then(|(field, ending)| Some((field, ending, input[field].as_str()?))) {
-            Some((field, ending, text)) => {
-                Editing { text: text.to_owned(), ending, field: Some(field) }
-            }
-            None => Editing { text: format!("{input:#}\n"), ending: "json", field: None },
-        }
+        let main = match what {
+            EditWhat::MainField => render::main_field(&self.approval),
+            EditWhat::Everything => None,
+        };
+        let editing = main.and_then(|(field, ending)| {
+            let text = input[field.as_str()].as_str()?.to_owned();
+            Some(Editing { text, ending, field: Some(field) })
+        });
+        editing.unwrap_or_else(|| Editing {
+            text: format!("{input:#}\n"),
+            ending: "json",
+            field: None,
+        })
     }
 
     /// Takes what came out of the editor: shows the difference and asks whether to run it.
@@ -49,7 +54,7 @@ impl Question {
         text: &str,
         screen: Screen,
     ) -> Move {
-        let updated: Object = match editing.field {
+        let updated: Object = match &editing.field {
             Some(field) => {
                 // Editors end a file with a newline that was not meant.
                 let text = if editing.text.ends_with('\n') {
@@ -58,7 +63,7 @@ impl Question {
                     text.strip_suffix('\n').unwrap_or(text)
                 };
                 let mut input = self.input.as_object().cloned().unwrap_or_default();
-                input.insert(field.to_owned(), Value::String(text.to_owned()));
+                input.insert(field.clone(), Value::String(text.to_owned()));
                 input
             }
             None => match serde_json::from_str::<Value>(text) {
@@ -81,8 +86,9 @@ impl Question {
         }
         let old = editing
             .field
+            .as_deref()
             .map_or_else(|| format!("{:#}\n", self.input), |field| self.field_text(field));
-        let new = editing.field.map_or_else(
+        let new = editing.field.as_deref().map_or_else(
             || format!("{:#}\n", Value::Object(updated.clone())),
             |field| updated[field].as_str().unwrap_or_default().to_owned(),
         );
