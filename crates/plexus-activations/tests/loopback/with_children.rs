@@ -42,6 +42,24 @@ async fn a_rule_answers_a_child_and_nobody_is_asked() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changed_is_told_as_it_was_allowed() {
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("s", json!({})).await;
+    let chat = hub.chat(&session, MAKE).await;
+    let asked = hub.wait_for_approval(&session).await;
+    let other = json!({"file_path": hub.work().join("other.txt"), "content": "of the operator"});
+    let answer = json!({"approval_id": asked["id"], "approve": true, "updated_input": other});
+    hub.ok("loopback.respond", answer).await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "complete");
+    let told = hub.ok("agents.changes", json!({"session_id": session})).await;
+    assert_eq!(told["source"], "edits", "{told:#}");
+    let paths: Vec<&Value> =
+        told["changes"].as_array().unwrap().iter().map(|change| &change["path"]).collect();
+    assert_eq!(paths, ["other.txt"], "{told:#}");
+    assert!(told.to_string().contains("of the operator"), "{told:#}");
+}
+
 /// Says whether the child of a session is known to have the newest answer.
 async fn has_arrived(hub: &SimulatedHub, session: &str) -> bool {
     let history = hub.ok("loopback.history", json!({"session_id": session})).await;

@@ -15,10 +15,10 @@ use crate::tools::ToolReader;
 /// How many pages of events are read. The edits of a longer history are told in part.
 const MAX_PAGES: usize = 50;
 
-/// An edit that was asked for, by its call.
-struct Asked {
+/// A call that writes files, as the agent made it.
+struct Made {
     call: String,
-    changes: Vec<FileChange>,
+    tool_name: String,
     input: Value,
 }
 
@@ -32,7 +32,9 @@ pub async fn of_session(
     session: SessionId,
     config: &SessionConfig,
 ) -> Result<Changed, StoreError> {
-    let (mut asked, mut done) = (Vec::new(), BTreeSet::new());
+    let (mut made, mut done) = (Vec::new(), BTreeSet::new());
+    // Of questions, and the inputs with which they were allowed instead.
+    let (mut calls, mut edited) = (BTreeMap::new(), BTreeMap::new());
     let mut at = Cursor { session, chat: 0, next: 0 };
     let mut cut = true;
     for _ in 0..MAX_PAGES {
@@ -41,9 +43,21 @@ pub async fn of_session(
             match serde_json::from_str(event.body.as_str()) {
                 Ok(ChatEvent::ToolUse { tool_name, tool_use_id, input }) => {
                     let input = input.to_value();
-                    let target = tools.read(config, &tool_name, &input).target;
-                    if let ToolTarget::Write { changes } = target {
-                        asked.push(Asked { call: tool_use_id, changes, input });
+                    if writes(tools, config, &tool_name, &input).is_some() {
+                        made.push(Made { call: tool_use_id, tool_name, input });
+                    }
+                }
+                Ok(ChatEvent::AwaitingApproval { approval_id, tool_use_id, .. }) => {
+                    calls.insert(approval_id, tool_use_id);
+                }
+                Ok(ChatEvent::ApprovalResolved {
+                    approval_id,
+                    approved: true,
+                    updated_input: Some(input),
+                    ..
+                }) => {
+                    if let Some(call) = calls.get(&approval_id) {
+                        edited.insert(call.clone(), input.to_value());
                     }
                 }
                 Ok(ChatEvent::ToolResult { tool_use_id, is_error: false, .. }) => {
@@ -59,12 +73,15 @@ pub async fn of_session(
         }
     }
     let mut files: BTreeMap<String, Option<String>> = BTreeMap::new();
-    for edit in asked.iter().filter(|edit| done.contains(&edit.call)) {
-        for change in &edit.changes {
+    for made in made.iter().filter(|made| done.contains(&made.call)) {
+        // What ran is what was allowed.
+        let input = edited.get(&made.call).unwrap_or(&made.input);
+        let changes = writes(tools, config, &made.tool_name, input).unwrap_or_default();
+        for change in &changes {
             let path = change.path.strip_prefix(&*config.working_dir.to_string_lossy());
             let path = path.map_or(change.path.as_str(), |path| path.trim_start_matches('/'));
             let so_far = files.entry(path.to_owned()).or_insert_with(|| Some(String::new()));
-            match (so_far.as_mut(), told(change, &edit.input)) {
+            match (so_far.as_mut(), told(change, input)) {
                 (Some(so_far), Some(more)) => so_far.push_str(&more),
                 _ => *so_far = None,
             }
@@ -79,6 +96,19 @@ pub async fn of_session(
     let mut changes: Vec<_> = files.into_iter().take(MAX_FILES).map(shown).collect();
     bound(&mut changes);
     Ok(Changed { changes, cut })
+}
+
+/// The files that a call writes; `None` when it writes none.
+fn writes(
+    tools: &ToolReader,
+    config: &SessionConfig,
+    tool_name: &str,
+    input: &Value,
+) -> Option<Vec<FileChange>> {
+    match tools.read(config, tool_name, input).target {
+        ToolTarget::Write { changes } => Some(changes),
+        _ => None,
+    }
 }
 
 /// Writes one edit as a difference, as far as its input tells.
