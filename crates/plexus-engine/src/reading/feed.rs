@@ -5,6 +5,7 @@
 //! store and the others find it there. A follower that is further behind reads from the store
 //! itself.
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -29,14 +30,15 @@ const TAKE: ReadLimit = ReadLimit { events: 256, bytes: 256 * 1024 };
 /// session's agent reads it whenever the event is shown.
 pub struct EventView<'a> {
     tools: &'a ToolReader,
-    /// `None` when the configuration of the session cannot be read.
-    config: Option<SessionConfig>,
+    session: &'a SessionRecord,
+    /// Read for the first tool call, because most pages have none; `None` when it cannot be read.
+    config: OnceCell<Option<SessionConfig>>,
 }
 
 impl<'a> EventView<'a> {
     /// Shows the events of this session.
-    pub fn new(tools: &'a ToolReader, session: &SessionRecord) -> Self {
-        Self { tools, config: SessionConfig::of(session).ok() }
+    pub fn new(tools: &'a ToolReader, session: &'a SessionRecord) -> Self {
+        Self { tools, session, config: OnceCell::new() }
     }
 
     /// An event as `poll` shows it: a page may span chats, so each event says its own.
@@ -57,7 +59,8 @@ impl<'a> EventView<'a> {
         match event.body.read().ok()? {
             ChatEvent::ToolUse { tool_name, input, .. }
             | ChatEvent::AwaitingApproval { tool_name, input, .. } => {
-                self.tools.target(self.config.as_ref()?, &tool_name, &input.to_value())
+                let config = self.config.get_or_init(|| SessionConfig::of(self.session).ok());
+                self.tools.target(config.as_ref()?, &tool_name, &input.to_value())
             }
             _ => None,
         }
