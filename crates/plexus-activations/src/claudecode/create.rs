@@ -79,9 +79,8 @@ impl ClaudeCode {
         Ok(SessionCreated { id, head })
     }
 
-    /// Has an agent of another kind than its creator ask about everything: what agents ask about by
-    /// themselves differs, and a session must not get a call through a child about which it would be
-    /// asked itself.
+    /// Has an agent of another kind than its creator ask about everything. What agents ask about by
+    /// themselves differs, and no session gets a call through a child that it would be asked about.
     fn ask_as_much(
         &self,
         above: &SessionConfig,

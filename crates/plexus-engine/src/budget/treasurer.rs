@@ -75,8 +75,8 @@ pub(crate) async fn keep(
         if let Err(error) = &looked {
             tracing::warn!(%error, "budgets could not be looked at; trying again");
         }
-        // With nothing running nothing is spent: then only a commit is worth waking for. A look that
-        // failed does not say what runs.
+        // With nothing running nothing is spent: then only a commit is worth waking for. A look
+        // that failed does not say what runs.
         let idle = looked.is_ok() && treasurer.lines.values().all(Vec::is_empty);
         tokio::select! {
             () = tokio::time::sleep(TICK), if !idle => {}

@@ -223,8 +223,8 @@ impl RunState {
         }
     }
 
-    /// Whether the open chat or the whole run is being ended. No allow is sent from then on: an agent
-    /// may run a tool on an allow that comes after its turn was cancelled.
+    /// Whether the open chat or the whole run is being ended. No allow is sent from then on: an
+    /// agent may run a tool on an allow that comes after its turn was cancelled.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stop.is_some() || self.chat.as_ref().is_some_and(|chat| chat.stop.is_some())
     }
