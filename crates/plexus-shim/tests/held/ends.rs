@@ -83,11 +83,15 @@ fn processes_of_a_run_are_found_by_its_name_when_the_shim_is_gone() {
     let mut shim =
         Shim::start("setsid sh -c 'setsid sleep 600 &'; sleep 600 & echo ready; read -r line");
     shim.wait_for_line("ready");
-    // The shim, the child and two `sleep`s. A process that is just being replaced by `sleep` has no
-    // surroundings to read for a moment, so one look may miss it.
-    let mut family = wait_for("four processes", || {
+    // The shim, the child and two `sleep`s. Before the last of them there is a shell that starts it
+    // and exits, so four processes are the right four only when two of them are `sleep`s.
+    let sleeps = |pid: &i32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name == "sleep\n")
+    };
+    let mut family = wait_for("four processes, two of them asleep", || {
         let family = shim.family();
-        (family.len() == 4).then_some(family)
+        (family.len() == 4 && family.iter().filter(|pid| sleeps(pid)).count() == 2)
+            .then_some(family)
     });
     family.retain(|pid| *pid != shim.pid().shim_pid);
     shim.process.kill().unwrap();
