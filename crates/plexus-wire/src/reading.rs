@@ -55,7 +55,7 @@ pub struct PollParams {
     /// Which chat (the newest).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chat: Option<u32>,
-    /// Whether events tell their handles, node ids and targets (true; false over MCP by the tool
+    /// Whether events tell handles, node ids and targets (true; false over MCP by the tool
     /// `agents_poll`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handles: Option<bool>,

@@ -1607,7 +1607,7 @@ export type PollParams = {
   cursor?: string | null;
   /** Read from this event on, and move nobody's position. */
   from_seq?: number | null;
-  /** Whether events tell their handles, node ids and targets (true; false over MCP by the tool `agents_poll`). */
+  /** Whether events tell handles, node ids and targets (true; false over MCP by the tool `agents_poll`). */
   handles?: boolean | null;
   /** How many events (100, at most 1,000). */
   limit?: number | null;

@@ -1910,7 +1910,7 @@ class PollParams(TypedDict):
     from_seq: NotRequired[int | None]
     """Read from this event on, and move nobody's position."""
     handles: NotRequired[bool | None]
-    """Whether events tell their handles, node ids and targets (true; false over MCP by the tool
+    """Whether events tell handles, node ids and targets (true; false over MCP by the tool
     `agents_poll`)."""
     limit: NotRequired[int | None]
     """How many events (100, at most 1,000)."""
