@@ -74,10 +74,12 @@ async fn a_pending_approval_has_every_documented_field() {
         "input_digest",
         "session_id",
         "status",
+        "target",
         "tool_name",
         "tool_use_id",
     ];
     assert_eq!(keys(&decided), expected);
+    assert_eq!(decided["target"], asked["target"]);
     assert_eq!(
         (&decided["status"], &decided["decided_by"]),
         (&json!("allowed"), &json!("operator"))
