@@ -1,38 +1,46 @@
 // What a tool call is about, in one line, and the file changes in its input.
 
-import { targetOf } from "./targets.ts";
 import { exactText } from "./text.ts";
 import type { FileChange, Json, JsonObject, ToolTarget } from "./wire.ts";
 
 const SUMMARY_CHARS = 240;
+const GUESSED_FIELDS = ["command", "file_path", "notebook_path", "url", "query", "pattern", "path", "description", "prompt"];
 
-/** The argument that tells a call from others: the command, the path, the address. */
+/** What tells a call from others: the command, the path, the address. A call whose target has no such part is told by its whole input. */
 export function summarize(input: JsonObject, said?: ToolTarget | null): string {
-  const text = (key: string): string => (typeof input[key] === "string" ? (input[key] as string) : "");
-  const found =
-    subject(targetOf(said)) ||
-    text("command") || text("file_path") || text("notebook_path") || text("url") || text("query") || text("pattern") || text("path") || text("description") || text("prompt");
-  const line = (found || JSON.stringify(input) || "").slice(0, SUMMARY_CHARS + 1);
+  const line = ((said ? subject(said, input) : guess(input)) || JSON.stringify(input) || "").slice(0, SUMMARY_CHARS + 1);
   return exactText(line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS)}…` : line).replaceAll("\n", " ⏎ ");
 }
 
-function subject(target: ToolTarget): string {
+/** The terminal says the same of a call: `subject` of `crates/plexus/src/cli/render/mod.rs`. */
+function subject(target: ToolTarget, input: JsonObject): string {
   switch (target.kind) {
     case "shell":
       return target.command;
     case "write":
       return [...new Set(target.changes.map((change) => change.path))].join(", ");
     case "fetch":
-      return target.url ?? "";
+      return target.url ?? textOf(input, "query");
     case "connect":
       return `${target.host}:${target.port}`;
-    // A search is told by what it looks for, which only its input says.
+    // A search is about what it looks for, which only its input says.
     case "read":
-      return target.tree ? "" : (target.path ?? "");
+      return (target.tree ? textOf(input, "pattern") || target.path : target.path || textOf(input, "pattern")) ?? "";
+    case "agent":
+      return textOf(input, "description");
+    // One field of an input whose shape nobody knows may be its harmless part.
     default:
       return "";
   }
 }
+
+/** The field that is usually the one, for a call of an older server, which says no target. */
+const guess = (input: JsonObject): string => GUESSED_FIELDS.map((name) => textOf(input, name)).find((text) => text) ?? "";
+
+const textOf = (input: JsonObject, name: string): string => {
+  const value = input[name];
+  return typeof value === "string" ? value : "";
+};
 
 /** Fields of an input that its target shows, by name. All others are listed beside it, so that nothing is left out. */
 export function shownFields(input: JsonObject, target: ToolTarget): Set<string> {

@@ -149,6 +149,20 @@ test("a call is shown by its target, whatever its agent calls the tool", async (
   assert(!shownFields(odd, readTarget("Edit", odd)).has("old_string"), "what is no text is listed");
 });
 
+test("a call is told by one part of its input only where its target says what that part is", async () => {
+  const { summarize } = await load("lib/tools.ts");
+  const input = { command: "ping", query: "DROP TABLE x" };
+  for (const target of [{ kind: "mcp", server: "db", tool: "run" }, { kind: "other" }, { kind: "think" }, { kind: "agent" }]) {
+    assert.equal(summarize(input, target), JSON.stringify(input), target.kind);
+  }
+  assert.equal(summarize(input, { kind: "fetch", url: null }), "DROP TABLE x");
+  assert.equal(summarize({ description: "look", prompt: "long" }, { kind: "agent" }), "look");
+  const search = { path: "/p", pattern: "fn main" };
+  assert.equal(summarize(search, { kind: "read", path: "/p", tree: true }), "fn main");
+  assert.equal(summarize({ path: "/p" }, { kind: "read", path: "/p", tree: true }), "/p");
+  assert.equal(summarize(search, { kind: "read", path: "/p", tree: false }), "/p");
+});
+
 test("a call of an older server, which says no target, is shown by its input", async () => {
   const { shownFields, summarize } = await load("lib/tools.ts");
   const { targetOf } = await load("lib/targets.ts");
