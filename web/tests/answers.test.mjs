@@ -114,3 +114,19 @@ test("a call of Codex is shown by what it would do, and cannot be edited", stand
   check();
   await close();
 });
+
+test("a call of unknown shape and unknown risk is shown as that", standInOnly, async () => {
+  const id = target.world.createSession({ name: "unknown-call", working_dir: target.folder });
+  const session = target.world.sessions.get(id);
+  const input = { command: "ping", query: "DROP TABLE x" };
+  void target.world.ask(session, target.world.startChat(session, "go"), "mcp__db__run", "c1", input);
+  const [approval] = await target.pending(id);
+  target.world.approvals.get(approval.id).risk = null;
+  const { page, check, close } = await target.page(`/queue/${approval.id}`);
+  const row = await page.getByRole("option", { name: /unknown-call/ }).innerText();
+  assert(row.includes(JSON.stringify(input)) && row.includes("risk unknown"), row);
+  await page.getByRole("article").getByText("risk unknown").waitFor();
+  check();
+  await close();
+  await target.call("agents.cancel", { session_id: id });
+});
