@@ -130,3 +130,19 @@ test("a call of unknown shape and unknown risk is shown as that", standInOnly, a
   await close();
   await target.call("agents.cancel", { session_id: id });
 });
+
+test("a request of a child is told in its parent's timeline by what it acts on", standInOnly, async () => {
+  const { world, folder } = target;
+  const [parent, child] = ["parent", "child"].map((name) => world.sessions.get(world.createSession({ name, working_dir: folder, agent: "codex" })));
+  const [chat, asking] = [parent, child].map((session) => world.startChat(session, "go"));
+  const input = { changes: [{ path: `${folder}/p.rs`, kind: { type: "delete" } }] };
+  void world.ask(child, asking, "apply_patch", "c1", input);
+  const [{ id, tool_name, tool_use_id }] = await target.pending(child.id);
+  world.emit(parent, chat, { type: "tool_request", approval_id: id, session_id: child.id, session_name: child.name, tool_name, tool_use_id, input });
+  const { page, check, close } = await target.page(`/sessions/${parent.id}`);
+  await page.getByRole("link", { name: "Review" }).waitFor();
+  assert.equal(await page.locator(".row.tool_request .mono").innerText(), `${folder}/p.rs`);
+  check();
+  await close();
+  for (const session_id of [parent.id, child.id]) await target.call("agents.cancel", { session_id });
+});
