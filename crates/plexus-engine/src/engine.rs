@@ -11,6 +11,7 @@ use plexus_core::{LatencyReading, SecretToken};
 use plexus_rules::{ExampleContext, RealPaths, RuleFile, RuleFileError};
 use plexus_store::{OutboxEntry, Prompts, Pruned, Store, StoreError, UnixMillis};
 use plexus_wire::HookMessage;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -35,7 +36,7 @@ use crate::settings::Settings;
 use crate::start::{Address, Starter};
 use crate::supervisor::Supervisor;
 use crate::sweep::sweep;
-use crate::wait::patiently;
+use crate::wait::{STORE_PATIENCE, patiently};
 
 /// Supervision over one store.
 pub struct Engine {
@@ -68,7 +69,7 @@ pub struct Engine {
     /// The agents that children run.
     pub agents: Agents,
     /// Where the store is shared.
-    heartbeat: Option<Arc<Heartbeat>>,
+    pub(crate) heartbeat: Option<Arc<Heartbeat>>,
     tasks: TaskTracker,
     shutdown: CancellationToken,
 }
@@ -190,24 +191,24 @@ impl Engine {
     }
 
     /// Picks up every run that an earlier server left, then enforces deadlines and keeps children.
-    /// Returns how many runs were picked up.
+    /// Returns how many runs were picked up. May be dropped: then [`stop`](Self::stop) ends what has
+    /// begun.
     ///
     /// # Errors
-    /// When the store cannot be read, after a minute of trying where it only does not answer.
+    /// When the store cannot be read. One that only does not answer is tried again, for a minute in
+    /// all.
     pub async fn start(&self) -> Result<usize, StoreError> {
-        if let Some(heartbeat) = &self.heartbeat {
-            patiently("register this server", || heartbeat.register()).await?;
-        }
-        let supervisor = &self.supervisor;
-        patiently("read what is parked", || supervisor.drop_needless_copies()).await?;
-        let picked_up = supervisor.reattach().await?;
-        // What was being woken and has no process is parked again.
-        let put_back = || supervisor.put_back_waking(Whose::Ours);
-        patiently("park again what was being woken", put_back).await?;
-        if let Some(heartbeat) = &self.heartbeat {
-            heartbeat.sweep().await;
-            self.tasks.spawn(Arc::clone(heartbeat).keep());
-        }
+        let deadline = Instant::now() + STORE_PATIENCE;
+        let picked_up = match &self.heartbeat {
+            None => self.pick_up(deadline).await?,
+            Some(heartbeat) => {
+                patiently("register this server", deadline, || heartbeat.register()).await?;
+                let picked_up = heartbeat.renewing(self.pick_up(deadline)).await?;
+                heartbeat.renewing(heartbeat.sweep()).await;
+                self.tasks.spawn(Arc::clone(heartbeat).keep());
+                picked_up
+            }
+        };
         self.tasks.spawn(Arc::clone(&self.supervisor).upkeep());
         self.tasks.spawn(waker::keep(Arc::clone(&self.supervisor), self.shutdown.clone()));
         self.tasks.spawn(deadlines::enforce(Arc::clone(&self.approvals), self.shutdown.clone()));
@@ -219,6 +220,19 @@ impl Engine {
             Arc::downgrade(&stopper),
             self.shutdown.clone(),
         ));
+        Ok(picked_up)
+    }
+
+    /// Picks up what an earlier server left, and waits until `deadline` for a store that does not
+    /// answer.
+    async fn pick_up(&self, deadline: Instant) -> Result<usize, StoreError> {
+        let supervisor = &self.supervisor;
+        let drop_copies = || supervisor.drop_needless_copies();
+        patiently("read what is parked", deadline, drop_copies).await?;
+        let picked_up = supervisor.reattach(deadline).await?;
+        // What was being woken and has no process is parked again.
+        let put_back = || supervisor.put_back_waking(Whose::Ours);
+        patiently("park again what was being woken", deadline, put_back).await?;
         Ok(picked_up)
     }
 

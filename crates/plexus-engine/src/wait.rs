@@ -16,18 +16,21 @@ use tokio::time::error::Elapsed;
 /// How long to wait before a store or disk that refuses is tried again. Nothing is lost meanwhile.
 pub const STORE_RETRY: Duration = Duration::from_millis(250);
 
-/// How long a server that starts waits for a store that does not answer. Its children wait as long,
-/// and what they asked is in their journals. A server that gave up sooner would leave them waiting
-/// until somebody starts another.
-const START_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a server that picks up its runs waits for a store that does not answer, in all steps
+/// together. Its children wait as long, and what they asked is in their journals. A server that gave
+/// up sooner would leave them waiting until somebody starts another.
+pub(crate) const STORE_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Tries again while the store is away or busy, for at most [`START_PATIENCE`]. An attempt that
-/// failed must have changed nothing that the next one cannot do again.
-pub(crate) async fn patiently<T, F>(what: &str, attempt: impl Fn() -> F) -> Result<T, StoreError>
+/// Tries again until `deadline` while the store is away or busy. An attempt that failed must have
+/// changed nothing that the next one cannot do again.
+pub(crate) async fn patiently<T, F>(
+    what: &str,
+    deadline: Instant,
+    attempt: impl Fn() -> F,
+) -> Result<T, StoreError>
 where
     F: Future<Output = Result<T, StoreError>>,
 {
-    let deadline = Instant::now() + START_PATIENCE;
     let mut is_told = false;
     loop {
         match attempt().await {
@@ -35,7 +38,7 @@ where
                 if Instant::now() < deadline =>
             {
                 if !is_told {
-                    let secs = START_PATIENCE.as_secs();
+                    let secs = deadline.saturating_duration_since(Instant::now()).as_secs();
                     tracing::warn!(%error, "could not {what} yet; trying again for {secs} s");
                     is_told = true;
                 }
@@ -188,7 +191,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_store_that_comes_back_is_waited_for() {
         let tries = Cell::new(0);
-        let read = patiently("read", async || {
+        let deadline = Instant::now() + STORE_PATIENCE;
+        let read = patiently("read", deadline, async || {
             tries.set(tries.get() + 1);
             if tries.get() < 3 { Err(away()) } else { Ok(tries.get()) }
         });
@@ -196,11 +200,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_store_that_stays_away_is_given_up() {
+    async fn a_store_that_stays_away_is_given_up_at_the_deadline_of_all_steps() {
         let begun = Instant::now();
-        let read = patiently("read", async || Err::<(), _>(away())).await;
-        assert!(matches!(read, Err(StoreError::Unavailable { .. })), "{read:?}");
-        assert!(begun.elapsed() >= START_PATIENCE);
+        for _step in 0..3 {
+            let deadline = begun + STORE_PATIENCE;
+            let read = patiently("read", deadline, async || Err::<(), _>(away())).await;
+            assert!(matches!(read, Err(StoreError::Unavailable { .. })), "{read:?}");
+        }
+        assert!(begun.elapsed() >= STORE_PATIENCE);
+        assert!(begun.elapsed() < STORE_PATIENCE * 2, "{:?}", begun.elapsed());
     }
 
     /// Longer than the patience of the tests below.
@@ -229,7 +237,8 @@ mod tests {
     async fn what_another_try_cannot_mend_is_said_at_once() {
         let tries = Cell::new(0);
         let missing = || StoreError::not_found(Thing::Session, "s1");
-        let read = patiently("read", async || {
+        let deadline = Instant::now() + STORE_PATIENCE;
+        let read = patiently("read", deadline, async || {
             tries.set(tries.get() + 1);
             Err::<(), _>(missing())
         });

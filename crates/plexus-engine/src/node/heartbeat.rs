@@ -1,20 +1,23 @@
 //! The heartbeat: registers this server, renews its lease, lets the children go when it cannot, and
 //! takes over from servers that went away.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plexus_shim::layout::RunDir;
 use plexus_store::{
     Change, Lease, Outcome, Priority, RegisterServer, RenewLease, Server, ServerState, StoreError,
     TakeOver, TakenOver, UnixMillis,
 };
+use tokio::time::Instant;
 
 use super::{Timing, lost};
 use crate::run::RunTools;
 use crate::settings::NodeSettings;
 use crate::start::Address;
 use crate::supervisor::Supervisor;
+use crate::wait::STORE_PATIENCE;
 
 /// How long to wait before a registration is tried again at first; each wait is twice the one
 /// before.
@@ -100,6 +103,23 @@ impl Heartbeat {
         }
     }
 
+    /// Does `work`, and renews the lease meanwhile: `work` may take longer than a child lives
+    /// without word of a renewed lease.
+    pub(crate) async fn renewing<T>(&self, work: impl Future<Output = T>) -> T {
+        tokio::select! {
+            done = work => done,
+            never = self.renew_on() => match never {},
+        }
+    }
+
+    async fn renew_on(&self) -> Infallible {
+        loop {
+            tokio::time::sleep(self.timing.beat).await;
+            // Whoever waits for the work comes back afterwards, if the lease is over.
+            let _lease = self.renew_or_let_go().await;
+        }
+    }
+
     /// Beats until the server stops.
     pub(crate) async fn keep(self: Arc<Self>) {
         let shutdown = self.tools.shutdown.clone();
@@ -115,7 +135,8 @@ impl Heartbeat {
         let mut looked_at: Option<Instant> = None;
         loop {
             tick.tick().await;
-            match self.renew().await {
+            match self.renew_or_let_go().await {
+                Renewal::Unheard => {}
                 Renewal::Done => {
                     if looked_at
                         .is_none_or(|at| at.elapsed() >= LOOK_FOR_DEAD.min(self.timing.lease / 4))
@@ -125,19 +146,27 @@ impl Heartbeat {
                         self.end_what_is_not_ours().await;
                     }
                 }
-                Renewal::Unheard => {
-                    if self.since_renewal() >= self.timing.leash {
-                        self.let_go("the lease could not be renewed").await;
-                    }
-                }
-                Renewal::Over(error) => {
-                    self.let_go(&error.to_string()).await;
+                Renewal::Over(_) => {
                     if !self.come_back().await {
                         return;
                     }
                 }
             }
         }
+    }
+
+    /// Renews the lease. Lets the children go where it is over, or could not be renewed for as long
+    /// as they may live without that.
+    async fn renew_or_let_go(&self) -> Renewal {
+        let renewal = self.renew().await;
+        match &renewal {
+            Renewal::Unheard if self.since_renewal() >= self.timing.leash => {
+                self.let_go("the lease could not be renewed").await;
+            }
+            Renewal::Over(error) => self.let_go(&error.to_string()).await,
+            Renewal::Done | Renewal::Unheard => {}
+        }
+        renewal
     }
 
     async fn renew(&self) -> Renewal {
@@ -236,14 +265,15 @@ impl Heartbeat {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_RETRY);
         }
-        match self.supervisor.reattach().await {
+        let deadline = Instant::now() + STORE_PATIENCE;
+        match self.renewing(self.supervisor.reattach(deadline)).await {
             Ok(runs) => tracing::warn!(runs, "registered again, with what nobody has taken over"),
             Err(error) => {
                 tracing::error!(%error, "could not look at the runs of before; they end with a \
                     restart of this server")
             }
         }
-        self.sweep().await;
+        self.renewing(self.sweep()).await;
         true
     }
 
@@ -337,4 +367,100 @@ impl Heartbeat {
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use plexus_core::{SecretToken, ServerId};
+    use plexus_store::{
+        CreateRun, CreateSession, JsonText, MemoryStore, RunKey, Store, virtual_time,
+    };
+
+    use super::*;
+    use crate::Engine;
+    use crate::agents::Drivers;
+    use crate::node::MIN_LEASE;
+    use crate::settings::{ProgramLine, Settings};
+
+    /// One life of a server after another, on a store in memory.
+    struct Server {
+        folder: tempfile::TempDir,
+        node: NodeSettings,
+        store: Arc<dyn Store>,
+    }
+
+    impl Server {
+        fn new() -> Self {
+            follow_the_clock();
+            Self {
+                folder: tempfile::tempdir().unwrap(),
+                node: NodeSettings {
+                    id: ServerId::generate(),
+                    name: "n0".to_owned(),
+                    url: None,
+                    lease: MIN_LEASE,
+                },
+                store: Arc::new(MemoryStore::new()),
+            }
+        }
+
+        fn life(&self) -> Arc<Engine> {
+            let shim = ProgramLine { program: "/no/shim".into(), leading: Vec::new() };
+            let mut settings = Settings::new(self.folder.path(), shim);
+            settings.node = Some(self.node.clone());
+            let operator = SecretToken::new("nobody's");
+            Engine::new(Arc::clone(&self.store), settings, &Drivers::default(), &operator)
+        }
+
+        async fn standing(&self) -> (u64, ServerState) {
+            let server = self.store.servers().await.unwrap().remove(0);
+            (server.lease.epoch, server.state)
+        }
+    }
+
+    /// Lets the clock of the store go with the paused clock of the test.
+    fn follow_the_clock() {
+        let (began, at) = (Instant::now(), UnixMillis::now());
+        virtual_time::set(at);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                virtual_time::set(at.plus(began.elapsed()));
+            }
+        });
+    }
+
+    /// The row and the directory of a run whose server ended before it started the process. Looking
+    /// for the process takes a start some seconds.
+    async fn unstarted_run(engine: &Engine, session: &str) -> RunKey {
+        let create = CreateSession::new(session, None);
+        let key = RunKey { session: create.id, n: 0 };
+        let run = CreateRun {
+            session: create.id,
+            expects_n: Some(0),
+            channel: "control".to_owned(),
+            launch: JsonText::of(&serde_json::json!({})).unwrap(),
+        };
+        let changes = vec![Change::CreateSession(create), Change::CreateRun(run)];
+        engine.store.commit(changes, Priority::Normal).await.unwrap();
+        std::fs::create_dir_all(engine.settings.run_dir(key)).unwrap();
+        key
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_start_that_takes_longer_than_the_lease_keeps_the_lease() {
+        let server = Server::new();
+        let before = server.life();
+        before.heartbeat.as_ref().unwrap().register().await.unwrap();
+        let first = unstarted_run(&before, "first").await;
+        let second = unstarted_run(&before, "second").await;
+        let begun = Instant::now();
+        assert_eq!(server.life().start().await.unwrap(), 2);
+        assert!(begun.elapsed() > MIN_LEASE, "{:?}", begun.elapsed());
+        assert_eq!(server.standing().await, (2, ServerState::Alive));
+        for key in [first, second] {
+            let run = server.store.run(key).await.unwrap();
+            assert!(run.ended_at.is_some(), "{run:?}");
+        }
+    }
 }

@@ -3,12 +3,13 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plexus_shim::layout::{LayoutError, PidFile, RunDir};
 use plexus_store::{
     PageRequest, RunRecord, SessionFilter, SessionRecord, SessionStatus, StoreError, limits,
 };
+use tokio::time::Instant;
 
 use super::{LOOK_AGAIN, Supervisor};
 use crate::hold::Hold;
@@ -24,15 +25,17 @@ use crate::wait::patiently;
 const LATE_SHIM: Duration = Duration::from_secs(5);
 
 impl Supervisor {
-    /// At start: picks up every run that has not ended, and starts every chat that has none.
-    pub(crate) async fn reattach(&self) -> Result<usize, StoreError> {
-        let mut runs = patiently("read the runs of before", || self.store.open_runs()).await?;
+    /// At start: picks up every run that has not ended, and starts every chat that has none. Waits
+    /// until `deadline` for a store that does not answer.
+    pub(crate) async fn reattach(&self, deadline: Instant) -> Result<usize, StoreError> {
+        let read = || self.store.open_runs();
+        let mut runs = patiently("read the runs of before", deadline, read).await?;
         let ours = self.store.lease().map(|lease| lease.server);
         runs.retain(|run| run.server == ours);
         let count = runs.len();
         let mut unreachable = HashSet::new();
         for run in runs {
-            if let Err(error) = self.pick_up(&run).await {
+            if let Err(error) = self.pick_up(&run, deadline).await {
                 // Its child may live: a second process on the same conversation would be worse than
                 // a chat that waits.
                 tracing::error!(run = %run.key, %error, "a run could not be picked up; restart \
@@ -45,13 +48,13 @@ impl Supervisor {
             let filter =
                 SessionFilter { status: Some(SessionStatus::Running), ..SessionFilter::default() };
             let read = || self.store.sessions(filter.clone(), page);
-            let sessions = patiently("read the running sessions", read).await?;
+            let sessions = patiently("read the running sessions", deadline, read).await?;
             for session in
                 sessions.items.iter().filter(|session| !unreachable.contains(&session.id))
             {
                 // Nothing is served before every read has succeeded, so it may be tried again.
                 let start = || self.start_if_nobody_serves(session);
-                patiently("look at a running chat", start).await?;
+                patiently("look at a running chat", deadline, start).await?;
             }
             next = page.then(sessions.next);
         }
@@ -78,7 +81,7 @@ impl Supervisor {
         Ok(())
     }
 
-    async fn pick_up(&self, stored: &RunRecord) -> Result<(), StartError> {
+    async fn pick_up(&self, stored: &RunRecord, deadline: Instant) -> Result<(), StartError> {
         let dir = RunDir::new(self.settings.run_dir(stored.key));
         plexus_fault::point!("reattach.look");
         let pid_file = wait_for_pid_file(&dir).await?;
@@ -93,7 +96,7 @@ impl Supervisor {
         } else if pid_file.is_none() && dir.read_exit()?.is_none() {
             // The server ended between the row and the process. Removing the directory makes a late
             // shim leave; the chat is served anew.
-            return self.abandon(stored, &dir).await;
+            return self.abandon(stored, &dir, deadline).await;
         }
         let hold = Hold::found(pid_file.as_ref()).map_err(StartError::Watch)?;
         let run = self.starter.found(self.keeper(), stored, hold)?;
@@ -103,13 +106,18 @@ impl Supervisor {
         Ok(())
     }
 
-    async fn abandon(&self, stored: &RunRecord, dir: &RunDir) -> Result<(), StartError> {
+    async fn abandon(
+        &self,
+        stored: &RunRecord,
+        dir: &RunDir,
+        deadline: Instant,
+    ) -> Result<(), StartError> {
         // A shim that was killed before it could write anything has left a child that nobody else
         // will find.
         orphans::end_members(dir);
         let why = "the server stopped before the process was started";
         let end = || self.starter.end_unstarted(stored.key, dir, why);
-        Ok(patiently("end a run that never began", end).await?)
+        Ok(patiently("end a run that never began", deadline, end).await?)
     }
 }
 
