@@ -137,7 +137,7 @@ impl Heartbeat {
             tick.tick().await;
             match self.renew_or_let_go().await {
                 Renewal::Unheard => {}
-                Renewal::Done => {
+                Renewal::Done if self.tools.trust.stands() => {
                     if looked_at
                         .is_none_or(|at| at.elapsed() >= LOOK_FOR_DEAD.min(self.timing.lease / 4))
                     {
@@ -146,7 +146,8 @@ impl Heartbeat {
                         self.end_what_is_not_ours().await;
                     }
                 }
-                Renewal::Over(_) => {
+                // The children were let go, whether or not the lease was over by then.
+                Renewal::Done | Renewal::Over(_) => {
                     if !self.come_back().await {
                         return;
                     }
@@ -462,5 +463,19 @@ mod tests {
             let run = server.store.run(key).await.unwrap();
             assert!(run.ended_at.is_some(), "{run:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_let_its_children_go_within_its_lease_comes_back() {
+        let server = Server::new();
+        let engine = server.life();
+        let heartbeat = engine.heartbeat.as_ref().unwrap();
+        heartbeat.register().await.unwrap();
+        heartbeat.let_go("the lease could not be renewed").await;
+        assert!(!heartbeat.tools.trust.stands());
+        tokio::spawn(Arc::clone(heartbeat).keep());
+        let stands = async || heartbeat.tools.trust.stands().then_some(());
+        testkit::eventually_async("children are allowed again", MIN_LEASE * 10, stands).await;
+        assert_eq!(server.standing().await, (2, ServerState::Alive));
     }
 }
