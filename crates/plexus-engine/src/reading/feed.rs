@@ -6,6 +6,7 @@
 //! itself.
 
 use std::cell::OnceCell;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -51,25 +52,29 @@ impl<'a> EventView<'a> {
         followed(event, self.target(event))
     }
 
-    /// What the call of an event acts on; `None` for an event that tells of no call of its session.
     fn target(&self, event: &Event) -> Option<ToolTarget> {
         if !tells_call(event) {
             return None;
         }
-        match event.body.read().ok()? {
-            ChatEvent::ToolUse { tool_name, input, .. }
-            | ChatEvent::AwaitingApproval { tool_name, input, .. } => {
-                let config = self.config.get_or_init(|| SessionConfig::of(self.session).ok());
-                self.tools.target(config.as_ref()?, &tool_name, &input.to_value())
-            }
-            _ => None,
-        }
+        let config = self.config.get_or_init(|| SessionConfig::of(self.session).ok());
+        target(self.tools, config.as_ref()?, event)
     }
 }
 
 /// Whether an event may have a target. Its type is known without reading its body.
 fn tells_call(event: &Event) -> bool {
     matches!(event.event_type.as_str(), "tool_use" | "awaiting_approval")
+}
+
+/// What the call of an event acts on; `None` for an event that tells of no call of its session.
+fn target(tools: &ToolReader, config: &SessionConfig, event: &Event) -> Option<ToolTarget> {
+    match event.body.read().ok()? {
+        ChatEvent::ToolUse { tool_name, input, .. }
+        | ChatEvent::AwaitingApproval { tool_name, input, .. } => {
+            tools.target(config, &tool_name, &input.to_value())
+        }
+        _ => None,
+    }
 }
 
 fn polled(event: &Event, target: Option<ToolTarget>) -> PolledEvent {
@@ -87,6 +92,10 @@ fn polled(event: &Event, target: Option<ToolTarget>) -> PolledEvent {
 fn followed(event: &Event, target: Option<ToolTarget>) -> FollowedEvent {
     FollowedEvent { session_id: event.session, chat: event.chat, event: polled(event, target) }
 }
+
+/// The sessions whose tool calls are on one page; each is read once. `None` for a session that was
+/// removed after its events were read, or whose configuration cannot be read.
+type Configs = HashMap<SessionId, Option<SessionConfig>>;
 
 /// Reads streams for followers.
 pub struct Feed {
@@ -197,9 +206,10 @@ impl Feed {
         let mut events = ring.after(from).unwrap_or_default();
         if events.is_empty() {
             let page = self.store.read_from(from, TAKE).await?;
+            let mut configs = Configs::new();
             for event in &page.events {
                 let behind = event.cursor_after();
-                let item = self.item(event, behind.to_string()).await?;
+                let item = self.item(event, behind.to_string(), &mut configs).await?;
                 events.push((behind, event.session, item));
             }
             if events.is_empty() {
@@ -245,6 +255,7 @@ impl Feed {
         events: &[FeedEvent],
     ) -> Result<Vec<(u64, SessionId, Arc<StreamItem>)>, CallError> {
         let mut shown = Vec::with_capacity(events.len());
+        let mut configs = Configs::new();
         let mut within = 0;
         for (i, event) in events.iter().enumerate() {
             within += 1;
@@ -257,25 +268,40 @@ impl Feed {
             if is_last {
                 within = 0;
             }
-            shown.push((event.commit, event.event.session, self.item(&event.event, cursor).await?));
+            let item = self.item(&event.event, cursor, &mut configs).await?;
+            shown.push((event.commit, event.event.session, item));
         }
         Ok(shown)
     }
 
     /// An event as an item of a stream. The session is read only for an event that tells of a tool
     /// call; all followers of a stream share the item.
-    async fn item(&self, event: &Event, cursor: String) -> Result<Arc<StreamItem>, CallError> {
-        let shown = match tells_call(event) {
-            true => match self.store.session(event.session).await {
-                Ok(session) => EventView::new(&self.tools, &session).followed(event),
-                // The session was removed after its events were read.
-                Err(StoreError::NotFound { .. }) => followed(event, None),
-                Err(error) => return Err(error.into()),
-            },
-            false => followed(event, None),
+    async fn item(
+        &self,
+        event: &Event,
+        cursor: String,
+        configs: &mut Configs,
+    ) -> Result<Arc<StreamItem>, CallError> {
+        let target = match tells_call(event) {
+            true => {
+                let config = match configs.entry(event.session) {
+                    Entry::Occupied(known) => known.into_mut(),
+                    Entry::Vacant(unknown) => unknown.insert(self.config(event.session).await?),
+                };
+                config.as_ref().and_then(|config| target(&self.tools, config, event))
+            }
+            false => None,
         };
-        let body = plexus_core::method::raw(&shown)?;
+        let body = plexus_core::method::raw(&followed(event, target))?;
         Ok(Arc::new(StreamItem { cursor: Some(cursor), body: Arc::from(body) }))
+    }
+
+    async fn config(&self, session: SessionId) -> Result<Option<SessionConfig>, StoreError> {
+        match self.store.session(session).await {
+            Ok(session) => Ok(SessionConfig::of(&session).ok()),
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
