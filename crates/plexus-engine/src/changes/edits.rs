@@ -53,12 +53,15 @@ pub async fn of_session(
                 Ok(ChatEvent::ApprovalResolved {
                     approval_id,
                     approved: true,
-                    updated_input: Some(input),
+                    updated_input,
                     ..
                 }) => {
-                    if let Some(call) = calls.get(&approval_id) {
-                        edited.insert(call.clone(), input.to_value());
-                    }
+                    let Some(call) = calls.get(&approval_id) else { continue };
+                    // A call may be asked about again, and the last decision counts.
+                    match updated_input {
+                        Some(input) => edited.insert(call.clone(), input.to_value()),
+                        None => edited.remove(call),
+                    };
                 }
                 Ok(ChatEvent::ToolResult { tool_use_id, is_error: false, .. }) => {
                     done.insert(tool_use_id);
@@ -119,5 +122,93 @@ fn told(change: &FileChange, input: &Value) -> Option<String> {
         FileEdit::Replace { before, after, .. } => Some(alone(&text(before)?, &text(after)?)),
         FileEdit::Diff { diff } => text(diff),
         FileEdit::Delete {} | FileEdit::Unknown {} => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use plexus_core::ApprovalId;
+    use plexus_store::{
+        AppendEvents, Change, CreateSession, JsonText, MemoryStore, Priority, StartChat,
+    };
+    use plexus_wire::{DecidedBy, Json};
+    use serde_json::json;
+
+    use super::*;
+    use crate::agents::{Agents, Drivers};
+    use crate::driver::testing::Echo;
+    use crate::event::ToNewEvent;
+    use crate::settings::{ProgramLine, Settings};
+
+    const CALL: &str = "toolu_1";
+
+    /// The events of a call that was asked about once for each decision, and ran.
+    fn asked_about(content: &str, decisions: &[Option<&str>]) -> Vec<ChatEvent> {
+        let input = |content: &str| Json::from(json!({"file_path": "/w/a", "content": content}));
+        let (tool_name, tool_use_id) = ("Write".to_owned(), CALL.to_owned());
+        let used = ChatEvent::ToolUse { tool_name, tool_use_id, input: input(content) };
+        let mut events = vec![used];
+        for decision in decisions {
+            let approval_id = ApprovalId::generate();
+            events.push(ChatEvent::AwaitingApproval {
+                approval_id,
+                tool_name: "Write".to_owned(),
+                tool_use_id: CALL.to_owned(),
+                input: input(content),
+                question: None,
+            });
+            events.push(ChatEvent::ApprovalResolved {
+                approval_id,
+                approved: true,
+                message: None,
+                updated_input: decision.map(input),
+                answers: None,
+                decided_by: DecidedBy::Operator,
+            });
+        }
+        let (tool_use_id, output) = (CALL.to_owned(), Json::from(json!("written")));
+        events.push(ChatEvent::ToolResult { tool_use_id, output, is_error: false });
+        events
+    }
+
+    async fn told_of(events: &[ChatEvent]) -> String {
+        let store = MemoryStore::new();
+        let create = CreateSession::new("writes", None);
+        let session = create.id;
+        let events = events.iter().map(|event| event.to_new_event().unwrap()).collect();
+        let changes = vec![
+            Change::CreateSession(create),
+            Change::StartChat(StartChat::new(session, "write")),
+            Change::AppendEvents(AppendEvents { session, chat: 0, events }),
+        ];
+        store.commit(changes, Priority::Normal).await.unwrap();
+        let shim = ProgramLine { program: "/no/shim".into(), leading: Vec::new() };
+        let drivers = Drivers::default().with("echo", Arc::new(Echo));
+        let tools = ToolReader::new(Agents::new(&drivers, &Settings::new("/no/data", shim)));
+        let config = json!({
+            "agent": "echo", "working_dir": "/w", "model": null, "system_prompt": null,
+            "loopback_enabled": true, "loopback_timeout_secs": 0, "escalate_after_secs": null,
+            "supervise": "all", "can_spawn": false, "may_decide": [],
+            "project_settings": "ignore", "channel": "auto", "allowed_tools": [],
+            "disallowed_tools": [], "add_dirs": [], "env": {}, "budget": null,
+        });
+        let config: SessionConfig = JsonText::from(config).read().unwrap();
+        let mut found = of_session(&store, &tools, session, &config).await.unwrap();
+        found.changes.remove(0).diff.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_last_decision_about_a_call_says_what_it_wrote() {
+        for (decisions, written) in [
+            (&[None][..], "own"),
+            (&[Some("edited")], "edited"),
+            (&[Some("edited"), Some("again")], "again"),
+            (&[Some("edited"), None], "own"),
+        ] {
+            let diff = told_of(&asked_about("own", decisions)).await;
+            assert!(diff.contains(&format!("+{written}")), "{decisions:?}: {diff}");
+        }
     }
 }
