@@ -132,8 +132,7 @@ impl Run {
         {
             return Ok(Some(Err(NotParkable::OtherQuestions)));
         }
-        let is_stopping = self.state.chat.as_ref().is_none_or(|chat| chat.stop.is_some());
-        if is_stopping || self.state.stop.is_some() || self.is_leaving() {
+        if self.state.chat.is_none() || self.state.is_stopping() || self.is_leaving() {
             return Ok(Some(Err(NotParkable::Ending)));
         }
         let kept = self.judge_transcript(&record).await?;

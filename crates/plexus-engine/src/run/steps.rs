@@ -93,7 +93,7 @@ impl Run {
     /// end.
     async fn prompt_now(&self, draft: &mut Draft) -> Result<(), StoreError> {
         let Some(chat) = &draft.state.chat else { return Ok(()) };
-        let Some(id) = chat.prompt.filter(|_| chat.stop.is_none()) else { return Ok(()) };
+        let Some(id) = chat.prompt.filter(|_| !draft.state.is_stopping()) else { return Ok(()) };
         let prompt = prompt_of(&*self.store, self.key.session, chat.number).await?;
         let (text, images) = (&prompt.text, &prompt.images);
         draft.sends.extend(draft.state.mind.write(&Say::Prompt { id, text, images }));
