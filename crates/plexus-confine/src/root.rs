@@ -179,7 +179,7 @@ pub(crate) fn layer_dirs(state: &Path, process: u32) -> [PathBuf; 2] {
 fn make_anew(dir: &Path) -> Result<(), StageError> {
     let made = fs::create_dir(dir).or_else(|error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
-            fs::remove_dir_all(dir).and_then(|()| fs::create_dir(dir))
+            plexus_files::remove_all(dir).and_then(|()| fs::create_dir(dir))
         }
         // A plan of an earlier release names a directory that the stage makes too.
         std::io::ErrorKind::NotFound => fs::create_dir_all(dir),

@@ -2,9 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
-};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::plan::Plan;
@@ -75,7 +73,7 @@ impl RunDir {
 
 impl Drop for RunDir {
     fn drop(&mut self) {
-        let _left_behind_in_the_temporary_directory = remove_flat(&self.path);
+        let _left_behind_in_the_temporary_directory = plexus_files::remove_all(&self.path);
     }
 }
 
@@ -88,7 +86,7 @@ pub(crate) fn sweep(parent: &Path) {
         let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX)
             && entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == own);
         if is_ours && let Ok(Some(_held)) = lock(&entry.path()) {
-            let _found_by_the_next_sweep = remove_flat(&entry.path());
+            let _found_by_the_next_sweep = plexus_files::remove_all(&entry.path());
         }
     }
 }
@@ -112,36 +110,10 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     Ok(is_there.then_some(dir))
 }
 
-/// Removes a directory that a confined program has filled. Each directory in it is first moved to
-/// the top, so that neither paths nor a recursion grow with a depth that the program chose.
-fn remove_flat(root: &Path) -> io::Result<()> {
-    let mut moved: u64 = 0;
-    let mut left = vec![root.to_owned()];
-    let mut empty = Vec::new();
-    while let Some(dir) = left.pop() {
-        for entry in fs::read_dir(&dir)? {
-            let entry = entry?;
-            if !entry.file_type()?.is_dir() {
-                fs::remove_file(entry.path())?;
-                continue;
-            }
-            // The kernel makes a directory without rights in the state of an overlay.
-            fs::set_permissions(entry.path(), fs::Permissions::from_mode(0o700))?;
-            let at_the_top = root.join(format!("{moved}.moved"));
-            moved += 1;
-            fs::rename(entry.path(), &at_the_top)?;
-            left.push(at_the_top);
-        }
-        if dir != root {
-            empty.push(dir);
-        }
-    }
-    empty.into_iter().try_for_each(fs::remove_dir)?;
-    fs::remove_dir(root)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -173,6 +145,10 @@ mod tests {
         fs::create_dir_all(&state).unwrap();
         fs::write(left.join("plan"), "{}").unwrap();
         fs::set_permissions(&state, fs::Permissions::from_mode(0o000)).unwrap();
+        // An earlier build, which was interrupted while it removed it, has moved these here.
+        for number in 0..6 {
+            fs::create_dir_all(left.join(format!("{number}.moved/below"))).unwrap();
+        }
         let others = parent.path().join("others");
         fs::create_dir(&others).unwrap();
         let link = parent.path().join(format!("{PREFIX}link"));

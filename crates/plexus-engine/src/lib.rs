@@ -39,7 +39,6 @@ pub mod deltas;
 pub mod driver;
 pub mod engine;
 pub mod event;
-pub mod files;
 pub mod handles;
 mod hold;
 mod home;
@@ -70,4 +69,5 @@ mod walled;
 
 pub use engine::Engine;
 pub use identity::Identity;
+pub use plexus_files as files;
 pub use settings::{NodeSettings, ProgramLine, Settings};

@@ -131,7 +131,7 @@ pub(super) fn open_home(home: &AgentHome, site: &Site<'_>) -> io::Result<Made> {
 fn link(target: &Path, name: &Path) -> io::Result<()> {
     match name.symlink_metadata() {
         Ok(meta) if meta.is_symlink() && fs::read_link(name)? == target => return Ok(()),
-        Ok(meta) if meta.is_dir() => fs::remove_dir_all(name)?,
+        Ok(meta) if meta.is_dir() => plexus_engine::files::remove_all(name)?,
         Ok(_) => fs::remove_file(name)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
