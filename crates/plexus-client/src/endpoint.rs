@@ -1,6 +1,6 @@
 //! Where the server is: an address with its token, or a data directory that holds both.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use plexus_wire::SecretToken;
@@ -49,11 +49,7 @@ impl Endpoint {
             Self::Fixed(address) => Ok(address.clone()),
             Self::DataDir(dir) => {
                 let path = dir.join(ANNOUNCEMENT);
-                // Only a file that is not there means that no server runs.
-                let announced = std::fs::read(&path).map_err(|source| match source.kind() {
-                    ErrorKind::NotFound => ClientError::NoServer(dir.clone()),
-                    _ => ClientError::Announcement { path, source },
-                })?;
+                let announced = std::fs::read(&path).map_err(|source| unread(dir, source))?;
                 let announced: Announcement = serde_json::from_slice(&announced)
                     .map_err(|_| ClientError::NoServer(dir.clone()))?;
                 let path = dir.join("operator.token");
@@ -62,6 +58,18 @@ impl Endpoint {
                 Ok(Address::new(&announced.url, SecretToken::new(token.trim())))
             }
         }
+    }
+}
+
+/// Says what it means that the announcement in `dir` could not be read.
+fn unread(dir: &Path, source: io::Error) -> ClientError {
+    match source.kind() {
+        // These stay until somebody changes the directory.
+        ErrorKind::PermissionDenied | ErrorKind::NotADirectory | ErrorKind::IsADirectory => {
+            ClientError::Announcement { path: dir.join(ANNOUNCEMENT), source }
+        }
+        // The next try may succeed: the file appears, or a descriptor becomes free.
+        _ => ClientError::NoServer(dir.to_owned()),
     }
 }
 
@@ -76,14 +84,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_file_that_is_missing_means_that_no_server_runs() {
-        let dir = std::env::temp_dir().join(format!("plexus-endpoint-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        let problem = || Endpoint::DataDir(dir.clone()).address().unwrap_err();
-        assert!(matches!(problem(), ClientError::NoServer(_)), "{:?}", problem());
-        // Root may read every file, so the file is one that nobody can read.
-        std::fs::create_dir(dir.join(ANNOUNCEMENT)).unwrap();
-        assert!(matches!(problem(), ClientError::Announcement { .. }), "{:?}", problem());
-        std::fs::remove_dir_all(&dir).unwrap();
+    fn only_what_another_try_cannot_read_either_is_no_absence() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        let problem = |dir: &Path| Endpoint::DataDir(dir.to_owned()).address().unwrap_err();
+        assert!(matches!(problem(dir), ClientError::NoServer(_)), "{:?}", problem(dir));
+        for passing in [ErrorKind::StaleNetworkFileHandle.into(), io::Error::other("no descriptor")]
+        {
+            assert!(unread(dir, passing).is_absence());
+        }
+        // Root may read every file, so nobody can read the ones of this test.
+        let (is_dir, is_file) = (dir.join("is_dir"), dir.join("is_file"));
+        std::fs::create_dir_all(is_dir.join(ANNOUNCEMENT)).unwrap();
+        std::fs::write(&is_file, "").unwrap();
+        for dir in [is_dir, is_file] {
+            assert!(matches!(problem(&dir), ClientError::Announcement { .. }), "{dir:?}");
+            assert!(!problem(&dir).is_absence());
+        }
     }
 }

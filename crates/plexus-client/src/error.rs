@@ -14,7 +14,8 @@ pub enum ClientError {
     /// No server has announced itself in this data directory.
     #[error("find a server: none runs with its data in {}", .0.display())]
     NoServer(PathBuf),
-    /// The file in which a server announces itself cannot be read.
+    /// The file in which a server announces itself cannot be read, and another try would not read
+    /// it either.
     #[error("read {}: {source}", path.display())]
     Announcement {
         /// The file.
@@ -67,7 +68,8 @@ impl ClientError {
             Self::Call(error) => &error.hint,
             Self::NoServer(_) => "start one with `plexus serve`",
             Self::Announcement { .. } => {
-                "run it as the user whose server it is, or name another directory with --data-dir"
+                "run the command as the user who runs the server, or name another directory with \
+                 --data-dir"
             }
             Self::Token { .. } => {
                 "`plexus token` needs the data directory of the server; name it with --data-dir"
