@@ -45,6 +45,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
             // when it is the chat's last event.
             ChatEvent::Error { .. } => {
                 let mut rest = PollParams::new(session);
+                rest.chat = Some(event.at.chat);
                 rest.from_seq = Some(event.at.event.seq);
                 let rest = client.agents().poll(&rest).await?;
                 let is_over = rest.status.is_and(|status| !status.is_busy());

@@ -28,6 +28,7 @@
 //!         // when it is the chat's last event.
 //!         ChatEvent::Error { .. } => {
 //!             let mut rest = PollParams::new(id);
+//!             rest.chat = Some(event.at.chat);
 //!             rest.from_seq = Some(event.at.event.seq);
 //!             let rest = client.agents().poll(&rest).await?;
 //!             let is_over = rest.status.is_and(|status| !status.is_busy());
