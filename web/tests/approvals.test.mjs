@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { until } from "./browser.mjs";
+import { message, until } from "./browser.mjs";
 import { standInOnly, startTarget } from "./target.mjs";
 
 let target;
@@ -45,7 +45,7 @@ test("allow runs what was asked", async () => {
   const sent = page.waitForRequest((request) => request.postData()?.includes("loopback.respond"));
   await page.getByRole("button", { name: /^Allow/ }).click();
   assert.equal((await sent).postDataJSON().params.input_digest, approval.input_digest, "the answer is bound to what was seen");
-  await page.getByText(`Allowed: Bash of ${session.name}`).waitFor();
+  await message(page, `Allowed: Bash of ${session.name}`);
   const decision = await target.decision(approval.id);
   assert.equal(decision.status, "allowed");
   assert.equal(decision.input_digest, approval.input_digest);
@@ -173,7 +173,7 @@ test("remember shows what else it covers, and releases it", async () => {
   await page.locator(".preview").getByText(second.name).waitFor();
   await page.getByRole("button", { name: /Allow and remember/ }).click();
 
-  await page.getByText(/and remembered; 1 other waiting call decided with it/).waitFor();
+  await message(page, "and remembered; 1 other waiting call decided with it");
   assert.equal((await target.decision(approval.id)).status, "allowed");
   const released = await target.decision(other.id);
   assert.equal(released.status, "allowed");

@@ -32,6 +32,12 @@ export async function openPage(browser, { url, token, route = "/queue", address 
     if (!request.url().startsWith(url) && !request.url().startsWith("data:")) problems.push(`asked another host: ${request.url()}`);
   });
   await page.addInitScript(() => document.addEventListener("securitypolicyviolation", (event) => console.error(`CSP: ${event.violatedDirective} ${event.blockedURI}`)));
+  // A message vanishes after some seconds. A slow test finds it here all the same.
+  await page.addInitScript(() => {
+    window.messages = [];
+    const keep = (node) => node.classList?.contains("toast") && window.messages.push(node.textContent);
+    new MutationObserver((changes) => changes.forEach(({ addedNodes }) => addedNodes.forEach(keep))).observe(document, { childList: true, subtree: true });
+  });
   if (token) await page.addInitScript((value) => sessionStorage.getItem("signed-out") ?? sessionStorage.setItem("plexus.token", value), token);
   await page.goto(address);
   return {
@@ -40,6 +46,18 @@ export async function openPage(browser, { url, token, route = "/queue", address 
     check: () => assert.deepEqual(problems, [], "the page had problems"),
     close: () => context.close(),
   };
+}
+
+/** Presses two keys one right after the other: however slow the machine is, the second one is in time. */
+export function chord(page, ...keys) {
+  return page.evaluate((keys) => {
+    for (const key of keys) (document.activeElement ?? document.body).dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  }, keys);
+}
+
+/** Waits until the page has shown a short message with these words, which may be gone again. */
+export function message(page, words) {
+  return until(`the message "${words}"`, () => page.evaluate((words) => window.messages.some((text) => text.includes(words)), words));
 }
 
 /** Waits until `read` returns something true, and names what did not come. */

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { randomUUID } from "node:crypto";
-import { until } from "./browser.mjs";
+import { chord, until } from "./browser.mjs";
 import { startTarget } from "./target.mjs";
 
 let target;
@@ -19,8 +19,7 @@ test("a word is found in every session, and a hit leads to its place", async () 
   const other = await target.run("other", [`think about ${needle}`, "say nothing of it"]);
   await Promise.all([ended(long.id), ended(other.id)]);
   const { page, check, close } = await target.page("/sessions");
-  await page.keyboard.press("g");
-  await page.keyboard.press("f");
+  await chord(page, "g", "f");
   await page.getByRole("searchbox", { name: "Words" }).fill(needle);
   const hits = page.getByRole("list", { name: "Hits" }).getByRole("listitem");
   await hits.filter({ hasText: long.name }).first().waitFor();
@@ -42,7 +41,7 @@ test("a word is found in every session, and a hit leads to its place", async () 
   await page.getByRole("heading", { name: long.name }).waitFor();
   const place = page.locator(".row.content", { hasText: `the ${needle} stands` });
   await place.waitFor();
-  assert(await place.evaluate((node) => { const box = node.getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight; }), "it is on the screen");
+  await until("it to be on the screen", () => place.evaluate((node) => { const box = node.getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight; }));
   check();
   await close();
 });

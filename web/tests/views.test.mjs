@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { until } from "./browser.mjs";
+import { chord, message, until } from "./browser.mjs";
 import { startTarget } from "./target.mjs";
 
 let target;
@@ -109,8 +109,7 @@ test("a session is created with a budget, and its use is drawn", async () => {
   await dialog.getByRole("button", { name: "Start" }).click();
   await page.getByRole("heading", { name }).waitFor();
   await page.locator(".row.content").getByText("hello").waitFor();
-  await page.keyboard.press("g");
-  await page.keyboard.press("b");
+  await chord(page, "g", "b");
   await page.getByRole("img", { name: new RegExp(`${name}: .* of \\$2\\.50`) }).waitFor();
   await page.getByRole("img", { name: new RegExp(`${name}: .* of 40K tokens`) }).waitFor();
   await page.getByRole("img", { name: new RegExp(`${name}: .* of 1h at work`) }).waitFor();
@@ -191,7 +190,7 @@ test("what is new is told by title, by voice and, when asked for, by a notificat
   await page.reload();
   await page.locator(".connection.live").waitFor();
   await page.getByRole("button", { name: "Desktop notifications" }).click();
-  await page.getByText("You will be notified").waitFor();
+  await message(page, "You will be notified");
   const session = await target.run("news", [ask("touch news")]);
   await until("a notification", async () => (await page.evaluate(() => window.notes)).some((note) => note.includes(session.name) && note.includes("touch news")));
   assert.match(await page.title(), /^\(\d+\) Plexus$/);
