@@ -18,12 +18,12 @@ end() {
   rm -rf "$folder"
 }
 trap end EXIT
-for _ in $(seq 100); do
+for _ in $(seq 1200); do
   [ ! -e "$PLEXUS_DATA_DIR/server.json" ] || break
   kill -0 "$server" 2>/dev/null || { cat "$folder/log" >&2; exit 1; }
   sleep 0.1
 done
-[ -e "$PLEXUS_DATA_DIR/server.json" ] || { echo "the server did not announce itself within 10 s" >&2; cat "$folder/log" >&2; exit 1; }
+[ -e "$PLEXUS_DATA_DIR/server.json" ] || { echo "the server did not announce itself within 120 s" >&2; cat "$folder/log" >&2; exit 1; }
 
 # The Python example allows a Write in its directory, and the simulator's story is one Write.
 mkdir "$folder/python" "$folder/shell" "$folder/denied" "$folder/rust"

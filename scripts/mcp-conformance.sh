@@ -37,8 +37,9 @@ trap finish EXIT
 
 "$conformance_server" >"$work/url" &
 server=$!
-for _ in $(seq 100); do
+for _ in $(seq 1200); do
     [ -s "$work/url" ] && break
+    kill -0 "$server" 2>/dev/null || break
     sleep 0.1
 done
 url=$(head -n 1 "$work/url")

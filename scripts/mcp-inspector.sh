@@ -35,7 +35,7 @@ finish() {
     rm -rf "$work"
 }
 trap finish EXIT
-for _ in $(seq 300); do
+for _ in $(seq 1200); do
     [ ! -e "$PLEXUS_DATA_DIR/server.json" ] || break
     kill -0 "$server" 2>/dev/null || { cat "$work/log" >&2; exit 1; }
     sleep 0.1
