@@ -131,7 +131,6 @@ pub(crate) async fn connections_that_are_cut_delayed_half_closed_or_unanswered_c
     history::check(&cluster, 2, &sessions, &told).await;
 }
 
-#[cfg(feature = "faults")]
 pub(crate) async fn a_server_whose_database_dies_while_it_starts_waits_for_it() {
     const STANDS_STILL_AT: &str = "reattach.look";
     let mut postgres = postgres::own();

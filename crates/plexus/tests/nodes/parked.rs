@@ -125,7 +125,6 @@ pub(crate) async fn another_server_wakes_no_agent_whose_directory_is_not_the_sam
     assert_eq!((cluster.ran("changed"), cluster.ran("cancelled")), (1, 0));
 }
 
-#[cfg(feature = "faults")]
 pub(crate) async fn an_agent_that_a_server_was_waking_when_it_died_is_woken_by_another() {
     let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
