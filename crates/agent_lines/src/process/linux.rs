@@ -39,36 +39,43 @@ impl Group {
     pub(super) fn kill(&self) {
         let Some(leader) = self.leader else { return };
         // The search comes before the kill: afterwards the parent is gone and the tree has no root.
-        let descendants = self.find(Look::Descendants);
+        let (descendants, _) = self.find(Look::Descendants);
         let _ = kill_process_group(leader, Signal::KILL);
         descendants.iter().for_each(Process::kill);
     }
 
-    /// Kills the remaining processes and returns how many there were.
-    pub(super) fn kill_leftovers(&self) -> usize {
-        let found = self.find(Look::Leftovers);
+    /// Kills the remaining processes and returns whether there may be more.
+    pub(super) fn kill_leftovers(&self) -> bool {
+        let (found, is_unsure) = self.find(Look::Leftovers);
         found.iter().for_each(Process::kill);
-        found.len()
+        !found.is_empty() || is_unsure
     }
 
-    fn find(&self, look: Look) -> Vec<Process> {
-        let Some(leader) = self.leader.map(Pid::as_raw_pid) else { return Vec::new() };
+    /// Returns our living processes, and whether there is one that may be ours.
+    fn find(&self, look: Look) -> (Vec<Process>, bool) {
+        let Some(leader) = self.leader.map(Pid::as_raw_pid) else { return (Vec::new(), false) };
         let processes = list(self.since);
         // The kernel does not reuse the number of a group while a process is in it. So a group
         // without its leader is still ours. After our child was reaped, a process with its number
         // is a stranger.
         let has_leader = processes.iter().any(|process| process.pid == leader);
         let owns_group = look == Look::Descendants || !has_leader;
-        let is_ours = |process: &Process| {
-            (look == Look::Descendants && process.pid == leader)
-                || (owns_group && process.group == leader)
-                || process.has_mark(&self.mark)
-        };
-        let mut ours: HashSet<i32> = processes
-            .iter()
-            .filter(|process| is_ours(process))
-            .map(|process| process.pid)
-            .collect();
+        let mut ours = HashSet::new();
+        // They have no environment. While a process loads its program, that is so for a moment.
+        let mut unknown = Vec::new();
+        for process in &processes {
+            let is_leader = look == Look::Descendants && process.pid == leader;
+            if is_leader || (owns_group && process.group == leader) {
+                ours.insert(process.pid);
+                continue;
+            }
+            let environment = process.environment();
+            if environment.windows(self.mark.len()).any(|part| part == self.mark.as_bytes()) {
+                ours.insert(process.pid);
+            } else if environment.is_empty() && !process.is_dead {
+                unknown.push(process.pid);
+            }
+        }
         // Children of our processes are ours, even those that removed the mark.
         loop {
             let before = ours.len();
@@ -81,10 +88,12 @@ impl Group {
                 break;
             }
         }
-        processes
+        let is_unsure = unknown.iter().any(|pid| !ours.contains(pid));
+        let found = processes
             .into_iter()
             .filter(|process| ours.contains(&process.pid) && !process.is_dead)
-            .collect()
+            .collect();
+        (found, is_unsure)
     }
 }
 
@@ -107,7 +116,12 @@ struct Process {
     start_time: u64,
     /// A zombie: it only waits to be reaped by its parent.
     is_dead: bool,
+    /// A thread of the kernel, which has no environment.
+    is_kernel: bool,
 }
+
+/// The flag of a kernel thread in `/proc/PID/stat`, which the kernel calls `PF_KTHREAD`.
+const KERNEL_THREAD: u32 = 0x0020_0000;
 
 impl Process {
     fn read(pid: i32) -> Option<Self> {
@@ -120,13 +134,14 @@ impl Process {
             group: fields.get(2)?.parse().ok()?,
             start_time: fields.get(19)?.parse().ok()?,
             is_dead: matches!(fields.first(), Some(&("Z" | "X"))),
+            is_kernel: fields.get(6)?.parse::<u32>().ok()? & KERNEL_THREAD != 0,
         })
     }
 
-    fn has_mark(&self, mark: &str) -> bool {
+    /// Returns the environment that its program was started with.
+    fn environment(&self) -> Vec<u8> {
         // Another user's environment cannot be read, and another user's process is not ours.
-        fs::read(format!("/proc/{}/environ", self.pid))
-            .is_ok_and(|environ| environ.windows(mark.len()).any(|part| part == mark.as_bytes()))
+        fs::read(format!("/proc/{}/environ", self.pid)).unwrap_or_else(|_| b"unreadable".to_vec())
     }
 
     /// Kills exactly this process. It opens the descriptor first, and only then checks that the pid
@@ -141,7 +156,7 @@ impl Process {
     }
 }
 
-/// Returns all processes except this one that started then or later. To read the environment of
+/// Returns all processes of programs, except this one, that started then or later. To read the environment of
 /// every process of a machine takes milliseconds, and most of them are older than any child.
 fn list(since: u64) -> Vec<Process> {
     let own = rustix::process::getpid().as_raw_pid();
@@ -150,13 +165,30 @@ fn list(since: u64) -> Vec<Process> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|pid| *pid != own)
         .filter_map(Process::read)
-        .filter(|process| process.start_time >= since)
+        .filter(|process| process.start_time >= since && !process.is_kernel)
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_process_without_an_environment_may_be_ours() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let group = Group::of(&child, "a mark".to_owned());
+        child.wait().await.unwrap();
+        let mut bare =
+            Command::new("sleep").arg("3600").env_clear().kill_on_drop(true).spawn().unwrap();
+        let id = i32::try_from(bare.id().unwrap()).unwrap();
+        // Before it runs its program, it has the environment of this process.
+        while !Process::read(id).unwrap().environment().is_empty() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+        let (found, is_unsure) = group.find(Look::Leftovers);
+        assert_eq!((found.len(), is_unsure), (0, true));
+        bare.kill().await.unwrap();
+    }
 
     #[tokio::test]
     async fn a_search_lists_the_child_and_nothing_older() {

@@ -74,8 +74,8 @@ impl ProcessTree {
         for _ in 0..LOOKS {
             let group = self.group.clone();
             // The search reads hundreds of small files.
-            let found = tokio::task::spawn_blocking(move || group.kill_leftovers()).await;
-            if matches!(found, Ok(0) | Err(_)) {
+            let may_be_more = tokio::task::spawn_blocking(move || group.kill_leftovers()).await;
+            if matches!(may_be_more, Ok(false) | Err(_)) {
                 return;
             }
             tokio::time::sleep(BETWEEN_LOOKS).await;

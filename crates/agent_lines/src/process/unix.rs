@@ -30,13 +30,13 @@ impl Group {
         self.signal(Signal::KILL);
     }
 
-    /// Kills the rest of the group and returns how many groups there were.
-    pub(super) fn kill_leftovers(&self) -> usize {
+    /// Kills the rest of the group and returns whether it was there.
+    pub(super) fn kill_leftovers(&self) -> bool {
         let is_left = self.leader.is_some_and(|leader| test_kill_process_group(leader).is_ok());
         if is_left {
             self.signal(Signal::KILL);
         }
-        usize::from(is_left)
+        is_left
     }
 
     fn signal(&self, signal: Signal) {

@@ -39,8 +39,8 @@ impl Group {
     }
 
     /// Closes the job, which ends everything in it at once: no second search is needed.
-    pub(super) fn kill_leftovers(&self) -> usize {
+    pub(super) fn kill_leftovers(&self) -> bool {
         self.kill();
-        0
+        false
     }
 }
