@@ -142,8 +142,8 @@ pub struct DecidedApproval {
     pub input: Json,
     /// The digest of that input.
     pub input_digest: String,
-    /// What the call would act on; only in `history`, and absent when the server no longer knows
-    /// the session's agent. It fits `input`, and not `updated_input`.
+    /// What the call would act on; only in `history`, and absent over MCP and when the server no
+    /// longer knows the session's agent. It fits `input`, and not `updated_input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Said<ToolTarget>>,
     /// How it was decided; `pending` where a conflict shows one that is not.

@@ -55,8 +55,8 @@ pub struct PollParams {
     /// Which chat (the newest).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chat: Option<u32>,
-    /// Whether events tell handles, node ids and targets (true; false over MCP by the tool
-    /// `agents_poll`).
+    /// Also handles and node ids (true; not by `agents_poll` over MCP) and targets (true; not over
+    /// MCP).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handles: Option<bool>,
 }
@@ -106,14 +106,12 @@ pub struct Polled {
 }
 
 impl Polled {
-    /// Leaves out handles, node ids and the targets of events, which a model pays for and does not
-    /// use.
+    /// Leaves out handles and node ids, which a model pays for and does not use.
     #[must_use]
     pub fn without_handles(mut self) -> Self {
         for event in &mut self.events {
             event.node_id = None;
             event.handle = None;
-            event.target = None;
         }
         for approval in &mut self.pending_approvals {
             approval.handle = None;

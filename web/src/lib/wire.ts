@@ -787,7 +787,7 @@ export type DecidedApproval = {
   session_id: SessionId;
   /** How it was decided; `pending` where a conflict shows one that is not. */
   status: ApprovalStatus;
-  /** What the call would act on; only in `history`, and absent when the server no longer knows the session's agent. It fits `input`, and not `updated_input`. */
+  /** What the call would act on; only in `history`, and absent over MCP and when the server no longer knows the session's agent. It fits `input`, and not `updated_input`. */
   target?: ToolTarget | null;
   /** The tool. */
   tool_name: string;
@@ -1607,7 +1607,7 @@ export type PollParams = {
   cursor?: string | null;
   /** Read from this event on, and move nobody's position. */
   from_seq?: number | null;
-  /** Whether events tell handles, node ids and targets (true; false over MCP by the tool `agents_poll`). */
+  /** Also handles and node ids (true; not by `agents_poll` over MCP) and targets (true; not over MCP). */
   handles?: boolean | null;
   /** How many events (100, at most 1,000). */
   limit?: number | null;

@@ -47,7 +47,7 @@ impl ClaudeCode {
             "chat_event" => {
                 let event = self.event_for(caller, handle.part(0, "event_id")?).await?;
                 let session = self.store.session(event.session).await?;
-                let view = EventView::new(&self.approvals.views.tools, &session);
+                let view = EventView::new(Some(&self.approvals.views.tools), &session);
                 KnownThing::Event(view.followed(&event))
             }
             "session" => {

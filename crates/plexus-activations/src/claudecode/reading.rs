@@ -7,6 +7,7 @@ use std::time::Duration;
 use plexus_core::{Call, CallError, Caller, OnGiven, Reader, SessionId};
 use plexus_engine::reading::feed::EventView;
 use plexus_engine::reading::long_poll::LongPoll;
+use plexus_engine::tools::ToolReader;
 use plexus_store::{
     ApprovalFilter, Change, ChatStatus, Cursor, EventPage, PageRequest, Priority, ReadLimit,
     SessionRecord, SetCursor, SetReadPosition, Stage, Topic, limits,
@@ -41,7 +42,7 @@ impl ClaudeCode {
         call: Call,
         params: PollParams,
     ) -> Result<(Polled, Option<OnGiven>), CallError> {
-        let handles = params.handles.unwrap_or_else(|| self.tells_handles(&call));
+        let handles = params.handles.unwrap_or_else(|| self.tells_handles(call.reader));
         let (polled, moves) = self.read(call, params).await?;
         let polled = if handles { polled } else { polled.without_handles() };
         let on_given = moves.map(|set| -> OnGiven {
@@ -56,8 +57,8 @@ impl ClaudeCode {
 
     /// Whether a page contains handles and node ids when the caller does not say. A model gets
     /// none, unless it calls the method by its older name, which always had them.
-    fn tells_handles(&self, call: &Call) -> bool {
-        match call.reader {
+    fn tells_handles(&self, reader: Reader) -> bool {
+        match reader {
             Reader::Program => true,
             Reader::Model => self.namespace == Namespace::ClaudeCode,
         }
@@ -71,6 +72,9 @@ impl ClaudeCode {
     ) -> Result<(Polled, Option<SetReadPosition>), CallError> {
         let limit = params.limit.unwrap_or_default().get();
         let wait = params.wait_ms.unwrap_or_default().duration();
+        // A target repeats the input, and a model pays for every byte.
+        let tells_targets = params.handles.unwrap_or(call.reader == Reader::Program);
+        let tools = tells_targets.then_some(&self.approvals.views.tools);
         let id = match (params.session_id, &params.name) {
             (Some(id), None) => id,
             (id, name) => self.find(&call.caller, id, name.as_deref()).await?.id,
@@ -96,7 +100,7 @@ impl ClaudeCode {
             let empty = page.as_ref().is_none_or(|page| page.events.is_empty());
             if !empty || !more_may_come || poll.is_over() {
                 drop(turn);
-                return self.polled(&session, &from, page, chat).await;
+                return self.polled(&session, &from, page, chat, tools).await;
             }
             poll.wait(turn, 0).await;
         }
@@ -204,6 +208,7 @@ impl ClaudeCode {
         from: &From,
         page: Option<EventPage>,
         chat: Option<u32>,
+        tools: Option<&ToolReader>,
     ) -> Result<(Polled, Option<SetReadPosition>), CallError> {
         let pending_approvals = self.pending_of(session).await?;
         let Some(chat) = chat else {
@@ -240,7 +245,7 @@ impl ClaudeCode {
             (Some(status), false) => as_session_status(status),
             _ => session.status(),
         };
-        let view = EventView::new(&self.approvals.views.tools, session);
+        let view = EventView::new(tools, session);
         let polled = Polled {
             status: status.into(),
             events: page.events.iter().map(|event| view.paged(event)).collect(),

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use plexus_core::{Call, CallError, Caller, DeviceId};
+use plexus_core::{Call, CallError, Caller, DeviceId, Reader};
 use plexus_engine::approvals::shown::as_decision;
 use plexus_engine::reading::long_poll::LongPoll;
 use plexus_store::{
@@ -68,6 +68,7 @@ impl Loopback {
     async fn decisions(
         &self,
         records: &[ApprovalRecord],
+        reader: Reader,
     ) -> Result<Vec<DecidedApproval>, CallError> {
         let mut sessions: HashMap<SessionId, Option<SessionRecord>> = HashMap::new();
         let mut devices: HashMap<DeviceId, Option<String>> = HashMap::new();
@@ -82,7 +83,7 @@ impl Loopback {
                 },
             };
             let decided = match session {
-                Some(session) => self.approvals.views.decision(record, session)?,
+                Some(session) => self.approvals.views.decision(record, session, reader)?,
                 None => as_decision(record),
             };
             let device = match record.decision.as_ref().map(|decision| decision.by) {
@@ -162,7 +163,7 @@ impl Loopback {
         let found =
             self.store.approvals(filter, page(params.limit, params.cursor.as_deref())?).await?;
         Ok(DecisionList {
-            decisions: self.decisions(&found.items).await?,
+            decisions: self.decisions(&found.items, call.reader).await?,
             cursor: found.next.map(|next| next.to_string()),
         })
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use plexus_core::{Call, Caller, Reader, Reply};
+use plexus_core::Reader;
 use serde_json::{Value, json};
 
 use crate::common::{SimulatedHub, take, texts, types};
@@ -425,30 +425,28 @@ async fn a_late_client_is_told_the_beginning_of_the_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_is_told_handles_only_when_it_asks_or_uses_the_first_names() {
+async fn a_model_is_told_handles_and_targets_only_when_it_asks_or_uses_the_first_names() {
     let hub = SimulatedHub::new().await;
-    let session = hub.create("read", json!({})).await;
-    hub.chat_to_end(&session, "sim:\nsay hello").await;
-    for (reader, method, asks, told) in [
-        (Reader::Model, "agents.poll", json!({}), false),
-        (Reader::Model, "agents.poll", json!({"handles": true}), true),
-        (Reader::Model, "claudecode.poll", json!({}), true),
-        (Reader::Program, "agents.poll", json!({}), true),
-        (Reader::Program, "agents.poll", json!({"handles": false}), false),
+    let session = hub.create("read", json!({"allowed_tools": ["Read"]})).await;
+    hub.chat_to_end(&session, "sim:\ntool Read {\"file_path\": \"note.txt\"}").await;
+    for (reader, method, asks, handles, targets) in [
+        (Reader::Model, "agents.poll", json!({}), false, false),
+        (Reader::Model, "agents.poll", json!({"handles": true}), true, true),
+        (Reader::Model, "claudecode.poll", json!({}), true, false),
+        (Reader::Model, "claudecode.poll", json!({"handles": true}), true, true),
+        (Reader::Program, "agents.poll", json!({}), true, true),
+        (Reader::Program, "agents.poll", json!({"handles": false}), false, false),
     ] {
         let mut params = json!({"session_id": session, "from_seq": 0});
         params.as_object_mut().unwrap().extend(asks.as_object().unwrap().clone());
-        let call = Call { reader, ..Call::plain(Caller::Operator) };
-        let raw = plexus_core::method::raw(&params).unwrap();
-        let Reply::Value(answer) = hub.hub().call(call, method, Some(raw)).await.unwrap() else {
-            panic!("{method} answered with a stream");
-        };
-        let page: Value = serde_json::from_str(answer.give().await.unwrap().get()).unwrap();
+        let page = hub.read_by(reader, method, params.clone()).await;
         let events = page["events"].as_array().unwrap();
-        assert!(!events.is_empty());
+        let of = format!("{method} by {reader:?} with {params}");
         for event in events {
             let has = ["handle", "node_id"].map(|key| event.get(key).is_some());
-            assert_eq!(has, [told; 2], "{method} by {reader:?} with {params}: {event}");
+            assert_eq!(has, [handles; 2], "{of}: {event}");
         }
+        let call = events.iter().find(|event| event["event"]["type"] == "tool_use");
+        assert_eq!(call.unwrap().get("target").is_some(), targets, "{of}: {call:?}");
     }
 }

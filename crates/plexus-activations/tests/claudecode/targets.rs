@@ -6,6 +6,7 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use plexus_agents::acp::{Homes, Profile};
 use plexus_agents::{Acp, ClaudeCode, Codex, CodexOptions};
+use plexus_core::Reader;
 use plexus_engine::ProgramLine;
 use plexus_engine::agents::Drivers;
 use plexus_wire::FIRST_AGENT;
@@ -70,11 +71,6 @@ async fn the_calls_of_every_agent_are_shown_with_what_they_act_on() {
         let of = |kind: &str| events.iter().find(|event| event["event"]["type"] == kind).unwrap();
         assert_eq!(of("tool_use")["event"].get("target"), None, "it is not of the stored event");
 
-        let bare = json!({"session_id": session, "from_seq": 0, "handles": false});
-        let bare = hub.ok("agents.poll", bare).await;
-        let mut bare = bare["events"].as_array().unwrap().iter();
-        assert!(bare.all(|event| event.get("target").is_none()), "a model does not pay for it");
-
         let mut stream = hub.stream("agents.follow", json!({"session_id": session})).await;
         for expected in events {
             let item = stream.next().await.unwrap().unwrap();
@@ -82,8 +78,12 @@ async fn the_calls_of_every_agent_are_shown_with_what_they_act_on() {
             assert_eq!(item["target"], expected["target"], "{agent}");
         }
 
-        let history = hub.ok("loopback.history", json!({"session_id": session})).await;
+        let of_session = json!({"session_id": session});
+        let history = hub.ok("loopback.history", of_session.clone()).await;
         assert_eq!(history["decisions"][0]["target"], approval["target"], "{agent}");
+        let history = hub.read_by(Reader::Model, "loopback.history", of_session).await;
+        let decided = &history["decisions"][0];
+        assert_eq!((decided.get("target"), &decided["input"]), (None, &approval["input"]));
     }
 }
 

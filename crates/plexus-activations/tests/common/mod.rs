@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use plexus_agents::ClaudeCode;
-use plexus_core::{ActivationInfo, Call, CallError, Caller, Hub, Reply, ReplyStream, SecretToken};
+use plexus_core::{
+    ActivationInfo, Call, CallError, Caller, Hub, Reader, Reply, ReplyStream, SecretToken,
+};
 use plexus_engine::agents::Drivers;
 use plexus_engine::settings::Prestart;
 use plexus_engine::{Engine, ProgramLine, Settings};
@@ -93,8 +95,19 @@ impl SimulatedHub {
         method: &str,
         params: Value,
     ) -> Result<Value, CallError> {
+        self.answer(Call::plain(caller), method, params).await
+    }
+
+    /// Calls a method as the operator, for an answer that this reader reads. The test expects that
+    /// it works.
+    pub(crate) async fn read_by(&self, reader: Reader, method: &str, params: Value) -> Value {
+        let call = Call { reader, ..Call::plain(Caller::Operator) };
+        self.answer(call, method, params).await.unwrap()
+    }
+
+    async fn answer(&self, call: Call, method: &str, params: Value) -> Result<Value, CallError> {
         let params = plexus_core::method::raw(&params).unwrap();
-        match self.hub.call(Call::plain(caller), method, Some(params)).await? {
+        match self.hub.call(call, method, Some(params)).await? {
             Reply::Value(answer) => Ok(serde_json::from_str(answer.give().await?.get()).unwrap()),
             Reply::Stream(_) => panic!("{method} answered with a stream"),
         }

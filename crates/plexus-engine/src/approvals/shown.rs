@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use plexus_core::Reader;
 use plexus_rules as rules;
 use plexus_store::{ApprovalRecord, JsonText, Parking, SessionRecord, StoreError};
 use plexus_wire::{Approval, Confine, DecidedApproval, Question, Risk, Said, ToolTarget};
@@ -87,8 +88,8 @@ impl ApprovalViews {
         Ok(Effect { target: Some(call.target.into()), risk: Some(risk.into()), question, preview })
     }
 
-    /// Returns an approval of a session as `history` shows it: with its target, the question
-    /// and its answers.
+    /// Returns an approval of a session as `history` shows it: with the question and its answers,
+    /// and with its target, which repeats the input and is for programs alone.
     ///
     /// # Errors
     /// When what was stored with it cannot be read.
@@ -96,11 +97,15 @@ impl ApprovalViews {
         &self,
         record: &ApprovalRecord,
         session: &SessionRecord,
+        reader: Reader,
     ) -> Result<DecidedApproval, StoreError> {
         let shown = as_decision(record);
         let Ok(config) = SessionConfig::of(session) else { return Ok(shown) };
         let input: Value = record.input.read()?;
-        let target = self.tools.target(&config, &record.tool_name, &input).map(Into::into);
+        let target = match reader {
+            Reader::Program => self.tools.target(&config, &record.tool_name, &input),
+            Reader::Model => None,
+        };
         let question = self.tools.question(&config, &record.tool_name, &input);
         let updated = record.decision.as_ref().and_then(|decision| decision.updated_input.as_ref());
         let answers = match (&question, updated) {
@@ -109,7 +114,8 @@ impl ApprovalViews {
             }
             (None, _) | (_, None) => None,
         };
-        Ok(DecidedApproval { target, question: question.map(Into::into), answers, ..shown })
+        let (target, question) = (target.map(Into::into), question.map(Into::into));
+        Ok(DecidedApproval { target, question, answers, ..shown })
     }
 }
 

@@ -30,15 +30,16 @@ const TAKE: ReadLimit = ReadLimit { events: 256, bytes: 256 * 1024 };
 /// Shows the events of one session. What a tool call acts on is not stored: the driver of the
 /// session's agent reads it whenever the event is shown.
 pub struct EventView<'a> {
-    tools: &'a ToolReader,
+    /// `None` leaves targets out.
+    tools: Option<&'a ToolReader>,
     session: &'a SessionRecord,
     /// Read for the first tool call, because most pages have none; `None` when it cannot be read.
     config: OnceCell<Option<SessionConfig>>,
 }
 
 impl<'a> EventView<'a> {
-    /// Shows the events of this session.
-    pub fn new(tools: &'a ToolReader, session: &'a SessionRecord) -> Self {
+    /// Shows the events of this session: with the targets that `tools` reads, or without targets.
+    pub fn new(tools: Option<&'a ToolReader>, session: &'a SessionRecord) -> Self {
         Self { tools, session, config: OnceCell::new() }
     }
 
@@ -53,11 +54,9 @@ impl<'a> EventView<'a> {
     }
 
     fn target(&self, event: &Event) -> Option<ToolTarget> {
-        if !tells_call(event) {
-            return None;
-        }
+        let tools = self.tools.filter(|_| tells_call(event))?;
         let config = self.config.get_or_init(|| SessionConfig::of(self.session).ok());
-        target(self.tools, config.as_ref()?, event)
+        target(tools, config.as_ref()?, event)
     }
 }
 

@@ -806,8 +806,8 @@ class DecidedApproval(TypedDict):
     status: ApprovalStatus
     """How it was decided; `pending` where a conflict shows one that is not."""
     target: NotRequired[ToolTarget | None]
-    """What the call would act on; only in `history`, and absent when the server no longer knows the
-    session's agent. It fits `input`, and not `updated_input`."""
+    """What the call would act on; only in `history`, and absent over MCP and when the server no
+    longer knows the session's agent. It fits `input`, and not `updated_input`."""
     tool_name: str
     """The tool."""
     tool_use_id: str
@@ -1303,8 +1303,8 @@ class KnownThingApproval(TypedDict):
     status: ApprovalStatus
     """How it was decided; `pending` where a conflict shows one that is not."""
     target: NotRequired[ToolTarget | None]
-    """What the call would act on; only in `history`, and absent when the server no longer knows the
-    session's agent. It fits `input`, and not `updated_input`."""
+    """What the call would act on; only in `history`, and absent over MCP and when the server no
+    longer knows the session's agent. It fits `input`, and not `updated_input`."""
     tool_name: str
     """The tool."""
     tool_use_id: str
@@ -1910,8 +1910,8 @@ class PollParams(TypedDict):
     from_seq: NotRequired[int | None]
     """Read from this event on, and move nobody's position."""
     handles: NotRequired[bool | None]
-    """Whether events tell handles, node ids and targets (true; false over MCP by the tool
-    `agents_poll`)."""
+    """Also handles and node ids (true; not by `agents_poll` over MCP) and targets (true; not over
+    MCP)."""
     limit: NotRequired[int | None]
     """How many events (100, at most 1,000)."""
     name: NotRequired[str | None]
