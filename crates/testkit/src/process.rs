@@ -2,6 +2,8 @@
 //! was left behind.
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -177,6 +179,20 @@ pub fn wait_until_gone(pid: u32, deadline: Duration) {
     eventually(&format!("the end of process {pid}"), deadline, || (!is_alive(pid)).then_some(()));
 }
 
+/// Writes a program. A separate process does the writing: if this process had the file open, a
+/// child that another thread starts at that moment would inherit the descriptor, and a file that is
+/// open for writing cannot be run.
+///
+/// # Panics
+///
+/// When it cannot be written.
+#[track_caller]
+pub fn executable(path: &Path, script: &str) {
+    let line = "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"";
+    let status = Command::new("sh").args(["-c", line, "sh"]).arg(path).arg(script).status();
+    assert!(status.is_ok_and(|status| status.success()), "could not write {}", path.display());
+}
+
 /// Kills a process with `SIGKILL`; it may be gone already.
 pub fn kill(pid: u32) {
     signal(pid, Signal::KILL);
@@ -193,7 +209,7 @@ pub fn signal(pid: u32, signal: Signal) {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
+    use std::process::Stdio;
 
     use super::*;
     use crate::wait::PATIENCE;
@@ -234,6 +250,10 @@ mod tests {
         let marker = format!("testkit-marker-{}", uuid::Uuid::new_v4());
         let mut sleep =
             Command::new("sleep").arg("60").env("TESTKIT_MARKER", &marker).spawn().unwrap();
+        // Until then it is a copy of this process.
+        eventually("its program", PATIENCE, || {
+            marked(&marker).unwrap().iter().any(|it| it.command == "sleep 60").then_some(())
+        });
         let panicked =
             std::panic::catch_unwind(|| assert_none_marked(&marker, Duration::ZERO)).unwrap_err();
         assert!(panicked.downcast_ref::<String>().unwrap().contains("sleep 60"));

@@ -33,6 +33,8 @@ async fn kill_and_drop() {
 
     let folder = postgres.folder().to_owned();
     drop(postgres);
-    assert!(!folder.exists());
+    testkit::eventually("the end of the folder", wait::PATIENCE, || {
+        (!folder.exists()).then_some(())
+    });
     process::assert_none_marked(&folder.display().to_string(), wait::PATIENCE);
 }

@@ -1,7 +1,6 @@
 //! An agent that says what a test has it say, and keeps what it is told: for lines that no CLI of
 //! today writes.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 
 use plexus_engine::Settings;
@@ -45,8 +44,7 @@ impl Puppet {
     async fn made(prestart: Prestart) -> (Self, SimulatedHub, String) {
         let puppet = Self { folder: tempfile::tempdir().unwrap(), said: std::cell::Cell::new(0) };
         let agent = puppet.path("agent");
-        std::fs::write(&agent, AGENT).unwrap();
-        std::fs::set_permissions(&agent, std::fs::Permissions::from_mode(0o755)).unwrap();
+        testkit::process::executable(&agent, AGENT);
         let hub = SimulatedHub::with(|settings: &mut Settings| {
             let program = plexus_engine::ProgramLine { program: agent, leading: vec![] };
             settings.install(plexus_wire::FIRST_AGENT, program);
