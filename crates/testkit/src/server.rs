@@ -335,10 +335,11 @@ impl Drop for TestServer {
 static LASTING_PORTS: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 /// Returns an address for a server that is restarted at the same port. The port is below the range
-/// from which the kernel chooses ports, so that it is still free when the server restarts.
+/// from which the kernel chooses ports and below that of our databases, so that it is still free
+/// when the server restarts.
 pub fn lasting_address() -> Result<String> {
     for _ in 0..100 {
-        let random = uuid::Uuid::new_v4().as_u128() % 17_000;
+        let random = uuid::Uuid::new_v4().as_u128() % 5_000;
         let port = 15_000 + u16::try_from(random)?;
         let is_new = LASTING_PORTS.lock().unwrap_or_else(PoisonError::into_inner).insert(port);
         if is_new && std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {

@@ -93,7 +93,7 @@ async fn every_failure_is_a_denial_with_a_reason() {
 #[tokio::test]
 async fn a_blocked_call_is_answered_by_a_process_that_never_knew_its_session() {
     let state = Arc::<HubState>::default();
-    let server = Server::start(&state).await;
+    let server = Server::lasting(&state).await;
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let session = client.session.clone();
     let mut events = Events::of(client.post(&ask(json!(41), "k1")).await);
@@ -213,7 +213,7 @@ async fn a_question_that_nobody_knows_any_more_is_denied() {
 #[tokio::test]
 async fn a_cancelled_question_is_ended_also_after_a_resumption_in_another_process() {
     let state = Arc::<HubState>::default();
-    let server = Server::start(&state).await;
+    let server = Server::lasting(&state).await;
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1, "reason": "x"}});
     let (client, _) = McpClient::begin(&server, CHILD).await;
     let mut events = Events::of(client.post(&ask(json!(1), "k1")).await);

@@ -113,7 +113,7 @@ pub(crate) async fn a_blocked_permission_survives_a_restart_of_the_server(
     cli: PathBuf,
 ) -> Result<()> {
     let (api, state) = (MessagesApi::start().await?, Arc::<HubState>::default());
-    let (sandbox, server) = (Sandbox::new(&api)?, Server::start(&state).await);
+    let (sandbox, server) = (Sandbox::new(&api)?, Server::lasting(&state).await);
     let script = [Step::bash("echo ran >> made"), Step::text("done")];
     let child = start(&cli, &sandbox, &server, CHILD, &PERMIT, &script)?;
     let (id, input) = asked(&state).await;

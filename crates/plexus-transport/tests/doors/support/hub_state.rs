@@ -25,6 +25,8 @@ pub(crate) struct HubState {
     pub(super) version: tokio::sync::watch::Sender<u64>,
     /// Calls whose work goes on.
     working: AtomicUsize,
+    /// Calls whose work has begun, including those whose work has ended.
+    begun: AtomicUsize,
     /// The page that the reader gets next.
     pub(super) page: AtomicU64,
     /// Questions asked, including repeated ones.
@@ -66,6 +68,10 @@ impl HubState {
         self.working.load(Ordering::SeqCst)
     }
 
+    pub(crate) fn begun(&self) -> usize {
+        self.begun.load(Ordering::SeqCst)
+    }
+
     /// Blocks the thread itself, as in a process that is killed or frozen, until there is a
     /// question with that key.
     pub(super) fn stand_still_until(&self, key: &str) {
@@ -77,6 +83,7 @@ impl HubState {
 
     pub(super) fn work(self: &Arc<Self>) -> Working {
         self.working.fetch_add(1, Ordering::SeqCst);
+        self.begun.fetch_add(1, Ordering::SeqCst);
         Working(Arc::clone(self))
     }
 

@@ -59,6 +59,12 @@ impl Server {
         Self::at(state, limits, "127.0.0.1:0".parse().unwrap()).await
     }
 
+    /// Starts a server that will be killed and started again at its address.
+    pub(crate) async fn lasting(state: &Arc<HubState>) -> Self {
+        let address = testkit::server::lasting_address().unwrap().parse().unwrap();
+        Self::at(state, Limits::default(), address).await
+    }
+
     pub(crate) async fn at(state: &Arc<HubState>, limits: Limits, address: SocketAddr) -> Self {
         Self::with_more(state, limits, address, |_| {}).await
     }
