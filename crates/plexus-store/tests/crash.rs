@@ -19,13 +19,13 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
     AppendEvents, ApprovalFilter, ApprovalStatus, Change, CreateRun, CreateSession, DecideApproval,
-    JournalPosition, JsonText, NewEvent, OpenApproval, PageRequest, PostgresOptions, PostgresStore,
-    Priority, ReadLimit, RunKey, SessionFilter, SetJournalPosition, SqliteOptions, SqliteStore,
-    StartChat, Store, StoreError, Verdict,
+    JournalPosition, JsonText, NewEvent, OpenApproval, PageRequest, PostgresOptions, Priority,
+    ReadLimit, RunKey, SessionFilter, SetJournalPosition, SqliteOptions, SqliteStore, StartChat,
+    Store, StoreError, Verdict,
 };
 use serde_json::json;
 
-use crate::common::{decision, new_run, question, session_with_chat};
+use crate::common::{decision, new_run, open_postgres, question, session_with_chat};
 
 /// How often the writer is killed.
 const KILLS: u32 = 200;
@@ -47,7 +47,7 @@ impl Place {
     async fn open(&self) -> anyhow::Result<Arc<dyn Store>> {
         Ok(match self {
             Self::File(dir) => Arc::new(open(dir)?),
-            Self::Database(url) => Arc::new(PostgresStore::open(&PostgresOptions::new(url)).await?),
+            Self::Database(url) => Arc::new(open_postgres(&PostgresOptions::new(url)).await?),
         })
     }
 

@@ -5,9 +5,24 @@ use plexus_core::digest::input_digest;
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
     Again, Change, Committed, CreateRun, CreateSession, DecideApproval, DecidedBy, JsonText,
-    OpenApproval, Owner, Priority, StartChat, Store, StoreError, UnixMillis, Verdict,
+    OpenApproval, Owner, PostgresOptions, PostgresStore, Priority, StartChat, Store, StoreError,
+    UnixMillis, Verdict,
 };
 use serde_json::json;
+use testkit::wait::PATIENCE;
+
+/// Opens a store in PostgreSQL. A database on a busy machine may take longer to answer than the
+/// store waits, so this tries again.
+pub(crate) async fn open_postgres(options: &PostgresOptions) -> Result<PostgresStore, StoreError> {
+    let began = std::time::Instant::now();
+    loop {
+        match PostgresStore::open(options).await {
+            Err(StoreError::Unavailable { message, .. })
+                if message.contains("did not answer within") && began.elapsed() < PATIENCE => {}
+            opened => return opened,
+        }
+    }
+}
 
 pub(crate) async fn one(store: &dyn Store, change: Change) -> Result<Committed, StoreError> {
     store.commit(vec![change], Priority::Normal).await

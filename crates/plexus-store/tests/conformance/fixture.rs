@@ -6,13 +6,13 @@ use std::sync::{Arc, OnceLock};
 use plexus_core::{ApprovalId, SessionId};
 use plexus_store::{
     AppendEvents, ApprovalRecord, Change, Committed, CreateSession, EndChat, Ending, JsonText,
-    MemoryStore, NewEvent, Outcome, PostgresOptions, PostgresStore, RunKey, SqliteOptions,
-    SqliteStore, StartChat, Store,
+    MemoryStore, NewEvent, Outcome, PostgresOptions, RunKey, SqliteOptions, SqliteStore, StartChat,
+    Store,
 };
 use serde_json::json;
 use testkit::postgres::{self, Postgres};
 
-pub(crate) use crate::common::{allow, decision, new_run, one, question};
+pub(crate) use crate::common::{allow, decision, new_run, one, open_postgres, question};
 
 pub(crate) fn sqlite(dir: &Path) -> anyhow::Result<Arc<dyn Store>> {
     Ok(Arc::new(SqliteStore::open(&SqliteOptions::new(dir))?))
@@ -28,7 +28,7 @@ pub(crate) async fn postgres() -> anyhow::Result<Arc<dyn Store>> {
             postgres::PostgresOptions { settings, ..postgres::PostgresOptions::default() };
         CLUSTER.get_or_init(|| postgres::own_with(options)).fresh_database()
     });
-    Ok(Arc::new(PostgresStore::open(&PostgresOptions::new(url.await??)).await?))
+    Ok(Arc::new(open_postgres(&PostgresOptions::new(url.await??)).await?))
 }
 
 pub(crate) fn memory() -> Arc<dyn Store> {

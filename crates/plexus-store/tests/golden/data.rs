@@ -19,7 +19,7 @@ use plexus_store::{
 use serde_json::{Value, json};
 use testkit::fixtures::workspace_root;
 
-use crate::common::{allow, decision, new_run, one, question};
+use crate::common::{allow, decision, new_run, one, open_postgres, question};
 use crate::{database, releases, with_cluster};
 
 pub(crate) async fn postgres_databases_of_earlier_releases_read_as_they_did_and_go_on()
@@ -38,7 +38,7 @@ pub(crate) async fn postgres_databases_of_earlier_releases_read_as_they_did_and_
             Ok(url)
         });
         let url = restored.await?;
-        let store = PostgresStore::open(&PostgresOptions::new(url)).await?;
+        let store = open_postgres(&PostgresOptions::new(url)).await?;
         let expected: Value = serde_json::from_str(&expected)?;
         let mut found = Vec::new();
         differences("", &expected, &told(&store).await?, &mut found);
@@ -138,7 +138,7 @@ async fn go_on(store: &PostgresStore) -> anyhow::Result<()> {
 
 async fn record(release: &Path) -> anyhow::Result<()> {
     let url = with_cluster(testkit::postgres::Postgres::fresh_database).await?;
-    let store = PostgresStore::open(&PostgresOptions::new(&url)).await?;
+    let store = open_postgres(&PostgresOptions::new(&url)).await?;
     write(&store).await?;
     let told = told(&store).await?;
     store.close().await?;

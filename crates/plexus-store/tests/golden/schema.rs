@@ -4,9 +4,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use plexus_store::{PostgresOptions, PostgresStore, SqliteOptions, SqliteStore, Store};
+use plexus_store::{PostgresOptions, SqliteOptions, SqliteStore, Store};
 use rusqlite::Connection;
 
+use crate::common::open_postgres;
 use crate::{database, releases, with_cluster};
 
 /// The table of the full-text index, which has nothing in common between the engines, and the
@@ -18,7 +19,7 @@ const POSTGRES_ONLY: [&str; 2] = ["schema_version", "writers"];
 
 pub(crate) async fn sqlite_and_postgres_have_the_same_schema() -> anyhow::Result<()> {
     let url = with_cluster(|cluster| cluster.fresh_database()).await?;
-    PostgresStore::open(&PostgresOptions::new(&url)).await?.close().await?;
+    open_postgres(&PostgresOptions::new(&url)).await?.close().await?;
     let postgres = with_cluster(move |cluster| of_postgres(cluster, database(&url))).await?;
     let dir = tempfile::tempdir()?;
     SqliteStore::open(&SqliteOptions::new(dir.path()))?.close().await?;
@@ -56,7 +57,7 @@ pub(crate) async fn sqlite_files_of_earlier_releases_get_the_schema_of_a_new_one
 pub(crate) async fn postgres_databases_of_earlier_releases_get_the_schema_of_a_new_one()
 -> anyhow::Result<()> {
     let new = with_cluster(|cluster| cluster.fresh_database()).await?;
-    PostgresStore::open(&PostgresOptions::new(&new)).await?.close().await?;
+    open_postgres(&PostgresOptions::new(&new)).await?.close().await?;
     for release in releases()? {
         let dump = std::fs::read_to_string(release.join("postgres.sql"))?;
         let old = with_cluster(move |cluster| {
@@ -65,7 +66,7 @@ pub(crate) async fn postgres_databases_of_earlier_releases_get_the_schema_of_a_n
             Ok(url)
         });
         let old = old.await?;
-        PostgresStore::open(&PostgresOptions::new(&old)).await?.close().await?;
+        open_postgres(&PostgresOptions::new(&old)).await?.close().await?;
         let new = new.clone();
         let both = with_cluster(move |cluster| {
             let exact = |url: &str| cluster.sql(database(url), EXACT);

@@ -8,7 +8,9 @@ use plexus_store::{
 };
 use serde_json::json;
 
-pub(crate) use crate::common::{allow, decision, new_run, one, question, session_with_chat};
+pub(crate) use crate::common::{
+    allow, decision, new_run, one, open_postgres, question, session_with_chat,
+};
 
 /// How many reads run at once: few, so that a test with several handles leaves connections for
 /// others.
@@ -22,7 +24,7 @@ pub(crate) async fn database() -> anyhow::Result<String> {
 /// Opens a handle, as a separate server would.
 pub(crate) async fn open(url: &str) -> Result<Arc<PostgresStore>, StoreError> {
     let options = PostgresOptions { readers: READERS, ..PostgresOptions::new(url) };
-    PostgresStore::open(&options).await.map(Arc::new)
+    open_postgres(&options).await.map(Arc::new)
 }
 
 pub(crate) fn event(n: u64) -> NewEvent {

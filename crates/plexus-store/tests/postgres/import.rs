@@ -17,7 +17,7 @@ use rusqlite::types::ValueRef;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::fixture::{allow, append, database, decision, new_run, one, question};
+use crate::fixture::{allow, append, database, decision, new_run, one, open_postgres, question};
 
 /// Whether the rows of a table belong to the engine and not to its users: the counters, and the
 /// index of search, which is filled again.
@@ -87,7 +87,7 @@ pub(crate) async fn a_file_with_a_table_that_would_be_left_behind_is_not_moved()
         PostgresStore::import(&PostgresOptions::new(&url), &SqliteOptions::new(dir.path())).await;
     let error = refused.expect_err("a table is unknown").to_string();
     assert!(error.contains("forgotten"), "{error}");
-    let empty = PostgresStore::open(&PostgresOptions::new(&url)).await?;
+    let empty = open_postgres(&PostgresOptions::new(&url)).await?;
     assert_eq!(empty.counts().await?.sessions, 0, "all of it, or nothing");
     Ok(())
 }
