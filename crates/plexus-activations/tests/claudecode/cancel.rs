@@ -39,7 +39,8 @@ async fn while_starting() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn while_streaming_the_child_stays_warm() {
-    let hub = SimulatedHub::new().await;
+    // A child that is slow to hear the interrupt may not be killed.
+    let hub = SimulatedHub::with(|settings| settings.grace = Duration::from_secs(3_600)).await;
     let session = hub.create("streaming", json!({})).await;
     let chat = hub
         .chat(

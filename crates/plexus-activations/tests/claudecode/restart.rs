@@ -79,11 +79,13 @@ async fn while_the_child_waits_for_permission() {
 #[tokio::test(flavor = "multi_thread")]
 async fn while_the_server_is_away_the_child_finishes_and_leaves() {
     let hub = SimulatedHub::with(|settings| settings.max_warm = 0).await;
-    let session = hub.create("away", json!({})).await;
-    let chat =
-        hub.chat(&session, "sim:\nsay begun\nsleep 300\nburst 500 40\nsay over\nexit 0").await;
+    let session = hub.create("away", json!({"allowed_tools": ["Bash"]})).await;
+    let input = json!({"command": "while ! test -e go; do sleep 0.05; done"});
+    let script = format!("sim:\nsay begun\ntool Bash {input}\nburst 500 40\nsay over\nexit 0");
+    let chat = hub.chat(&session, &script).await;
     hub.wait_for_event(&session, "content").await;
     let down = hub.down().await;
+    std::fs::write(down.work().join("go"), "").unwrap();
     let exit = down.data().join("runs").join(&session).join("0").join("exit.json");
     testkit::eventually_async("exit.json", DEADLINE, || {
         std::future::ready(exit.exists().then_some(()))

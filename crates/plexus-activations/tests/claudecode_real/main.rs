@@ -55,7 +55,7 @@ fn main() -> std::process::ExitCode {
         a_subagent_gets_no_directory_of_its_own,
         a_restart_in_the_middle_of_an_answer_loses_nothing,
         a_restart_while_it_waits_for_permission_asks_nobody_again,
-        a_follow_up_on_a_warm_child_is_sooner_than_a_new_process,;
+        a_follow_up_on_a_warm_child_needs_no_other_process,;
         given:
         a_given_tool_is_asked_about_and_an_image_is_seen,;
         instructions:
@@ -64,7 +64,7 @@ fn main() -> std::process::ExitCode {
         the_first_chat_has_the_process_that_waited,
         it_survives_a_restart_of_the_server,
         nothing_of_a_hostile_repository_runs_while_it_waits,
-        its_first_event_comes_sooner_than_that_of_a_cold_start,;
+        its_first_event_needs_no_other_process,;
         questions:
         a_question_is_answered_with_an_option,
         a_plan_is_sent_back_once_and_then_approved,;

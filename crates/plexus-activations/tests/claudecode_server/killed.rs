@@ -49,15 +49,15 @@ pub(crate) async fn while_a_child_waits_for_permission() {
 
 pub(crate) async fn and_away_while_the_child_finishes_and_leaves() {
     let mut setup = SimulatedServer::new().await;
-    let session = setup.create("away", json!({})).await;
-    setup
-        .chat(
-            &session,
-            "sim:\nsay begun\nsleep 300\nburst 300 30\nstderr goodbye\nsleep 50\nexit 7",
-        )
-        .await;
+    let session = setup.create("away", json!({"allowed_tools": ["Bash"]})).await;
+    let input = json!({"command": "while ! test -e go; do sleep 0.05; done"});
+    let script = format!(
+        "sim:\nsay begun\ntool Bash {input}\nburst 300 30\nstderr goodbye\nsleep 50\nexit 7"
+    );
+    setup.chat(&session, &script).await;
     setup.wait_for(&session, "the first words", |page| page.to_string().contains("begun")).await;
     setup.server.kill_9().unwrap();
+    std::fs::write(setup.work().join("go"), "").unwrap();
     let exit = setup.server.data_dir().join("runs").join(&session).join("0/exit.json");
     testkit::eventually_async("exit.json", DEADLINE, || {
         std::future::ready(exit.exists().then_some(()))

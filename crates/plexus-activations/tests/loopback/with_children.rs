@@ -119,7 +119,6 @@ async fn a_call_that_ran_has_its_answer_on_record_however_its_chat_ends() {
         assert!(tokio::time::Instant::now() < deadline, "the call does not run");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(!has_arrived(&hub, &session).await, "it lingers");
     hub.ok("claudecode.cancel", json!({"session_id": session})).await;
     assert_eq!(hub.wait_for_end(&session, chat).await, "cancelled");
     assert!(has_arrived(&hub, &session).await);
