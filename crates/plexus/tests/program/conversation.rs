@@ -100,7 +100,7 @@ fn a_person_leaves_and_the_agent_goes_on() {
 #[test]
 fn a_question_that_nobody_answers_in_time_says_that_it_expired() {
     let installation = Installation::new();
-    let arguments = ["run", "--once", "--timeout", "1", "hello"];
+    let arguments = ["run", "--once", "--timeout", "15", "hello"];
     let mut terminal = Terminal::start(&installation, 100, &[], &arguments);
     terminal.wait_for("denied automatically in");
     terminal.wait_for("nobody answered in time: it expired");

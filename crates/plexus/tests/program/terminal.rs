@@ -127,10 +127,23 @@ fn a_remembered_rule_answers_the_next_call() {
 #[test]
 fn typing_before_the_question_does_not_answer_it() {
     let installation = Installation::new();
-    let mut terminal =
-        run(&installation, "sim:\nsay wait\nsleep 700\ntool Bash {\"command\":\"touch early\"}");
+    let gate = installation.work().join("gate");
+    let made = std::process::Command::new("mkfifo").arg(&gate).status().unwrap();
+    assert!(made.success());
+    // The first call runs unasked, and ends when a writer has opened the gate and closed it.
+    let mut terminal = run(
+        &installation,
+        "sim:\nsay wait\ntool Bash {\"command\":\"cat gate\"}\n\
+            tool Bash {\"command\":\"touch early\"}",
+    );
     terminal.wait_for("wait");
     terminal.send("y\ny\n");
+    let open = || {
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // This fails as long as nobody reads.
+        std::fs::OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK).open(&gate).ok()
+    };
+    drop(eventually("a reader at the gate", open));
     terminal.answer(ASKS, "n\n");
     terminal.answer("why not?", "\n");
     terminal.wait_for("denied");
