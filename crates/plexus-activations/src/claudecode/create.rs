@@ -18,6 +18,7 @@ use plexus_wire::{
 use uuid::Uuid;
 
 use super::{ClaudeCode, Namespace};
+use crate::identity::is_identity;
 
 impl ClaudeCode {
     pub(super) async fn create(
@@ -43,8 +44,8 @@ impl ClaudeCode {
             config.confine = self.settings.wall.choose(params.confine, None, needs.as_ref());
         }
         if let Some(parent) = parent {
-            let above = self.store.session(parent).await?;
-            let above = SessionConfig::of(&above)?;
+            let session = self.store.session(parent).await?;
+            let above = SessionConfig::of(&session)?;
             if is_walled {
                 let least = Some(above.confine);
                 config.confine = self.settings.wall.choose(params.confine, least, needs.as_ref());
@@ -52,7 +53,13 @@ impl ClaudeCode {
             }
             if call.caller == Caller::Session(parent) {
                 inherit(&above, &mut config);
-                self.ask_as_much(&above, &mut config)?;
+                // A parent outside has no agent that anybody is asked about.
+                if !is_identity(&session) {
+                    if is_other_agent(&above, &config) {
+                        config.supervise = Supervise::All;
+                    }
+                    self.asks_as_much(&above, &config)?;
+                }
                 narrowed(&above, &config)?;
             }
         }
@@ -79,18 +86,28 @@ impl ClaudeCode {
         Ok(SessionCreated { id, head })
     }
 
-    /// Has an agent of another kind than its creator ask about everything. What agents ask about by
-    /// themselves differs, and no session gets a call through a child that it would be asked about.
-    fn ask_as_much(
-        &self,
-        above: &SessionConfig,
-        child: &mut SessionConfig,
-    ) -> Result<(), CallError> {
-        // A model itself makes no calls.
-        if child.agent == above.agent || child.agent == CONE {
+    /// Refuses an agent of another kind than its creator, unless it asks about everything that it
+    /// can ask about, and about no less than its creator. What agents ask about by themselves
+    /// differs, and no session gets a call through a child that it would be asked about.
+    fn asks_as_much(&self, above: &SessionConfig, child: &SessionConfig) -> Result<(), CallError> {
+        if !is_other_agent(above, child) {
             return Ok(());
         }
-        child.supervise = Supervise::All;
+        let refuse = |what: &str, field: &str| {
+            Err(CallError::forbidden(format_args!(
+                "create a session of {}: {what}, and you are asked about your own calls",
+                child.agent
+            ))
+            .with_field(field)
+            .with_hint("ask your own parent to create it, or take an agent that asks for more"))
+        };
+        // Some agents then run what they would have asked about.
+        if !child.loopback_enabled {
+            return refuse("with loopback_enabled false it asks about nothing", "loopback_enabled");
+        }
+        if child.supervise != Supervise::All {
+            return refuse("it does not ask about everything", "supervise");
+        }
         let asks = |config: &SessionConfig| {
             let asks_for = self.agents.get(&config.agent)?.driver.powers().asks_for;
             Ok::<_, CallError>(match config.supervise {
@@ -99,12 +116,7 @@ impl ClaudeCode {
             })
         };
         if asks(child)? < asks(above)? {
-            return Err(CallError::forbidden(format_args!(
-                "create a session of {}: it asks about less than you do",
-                child.agent
-            ))
-            .with_field("agent")
-            .with_hint("ask your own parent to create it, or take an agent that asks for more"));
+            return refuse("it asks about less than you do", "agent");
         }
         Ok(())
     }
@@ -203,7 +215,7 @@ impl ClaudeCode {
             agent: agent.to_owned(),
             // A model without tools reads nothing there.
             working_dir: match agent {
-                CONE => params.working_dir.clone(),
+                CONE => from_home(&params.working_dir),
                 _ => self.usable_dir("working_dir", &params.working_dir)?,
             },
             model: params.model.clone(),
@@ -342,8 +354,12 @@ impl ClaudeCode {
         let source = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
         if let Caller::Session(own) = call.caller {
             // A fork has all that its source may do, so its creator must be able to give that.
-            let above = SessionConfig::of(&self.store.session(own).await?)?;
-            narrowed(&above, &SessionConfig::of(&source)?)?;
+            let session = self.store.session(own).await?;
+            let (above, child) = (SessionConfig::of(&session)?, SessionConfig::of(&source)?);
+            if !is_identity(&session) {
+                self.asks_as_much(&above, &child)?;
+            }
+            narrowed(&above, &child)?;
         }
         let fork = CreateSession {
             fork: Some(Fork { of: source.id, at: params.at }),
@@ -409,6 +425,11 @@ enum ForkPoint {
     Head,
     /// Before anything was said: the fork's conversation is a new one.
     Root,
+}
+
+/// Whether a child runs an agent of another kind than its creator. A model itself makes no calls.
+fn is_other_agent(above: &SessionConfig, child: &SessionConfig) -> bool {
+    child.agent != above.agent && child.agent != CONE
 }
 
 /// Gives a child what it takes from its parent without being asked: tools that the parent may not

@@ -253,6 +253,25 @@ async fn a_session_creates_no_agent_that_asks_about_less_than_itself() {
         }
         assert_eq!(supervision(&hub, &made.unwrap()).await, Supervise::All, "{name}");
     }
+    // An agent that does not ask may run what its creator would be asked about.
+    let parent = hub.create("loud", json!({"can_spawn": true})).await;
+    let caller = Caller::Session(parent.parse().unwrap());
+    let silent = hub.create_params("silent", json!({"agent": "asks", "loopback_enabled": false}));
+    let refused = hub.call_as(caller, "agents.create", silent).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Forbidden, "{refused:?}");
+    assert_eq!(refused.field.as_deref(), Some("loopback_enabled"), "{refused:?}");
+    // A fork is as its source, so one of a source that asks about less is refused too.
+    hub.create("loose", json!({"agent": "asks", "supervise": "default", "parent": parent})).await;
+    hub.create("strict", json!({"agent": "asks", "supervise": "all", "parent": parent})).await;
+    for (source, is_forked) in [("loose", false), ("strict", true)] {
+        let params = json!({"name": source, "new_name": format!("fork of {source}")});
+        let forked = hub.call_as(caller, "agents.fork", params).await;
+        assert_eq!(forked.is_ok(), is_forked, "{source}: {forked:?}");
+        if let Err(refused) = forked {
+            assert_eq!(refused.kind, ErrorKind::Forbidden, "{refused:?}");
+            assert_eq!(refused.field.as_deref(), Some("supervise"), "{refused:?}");
+        }
+    }
     // Of its own kind it creates one that is supervised as it is, and the operator creates any.
     let parent = hub.create("own kind", json!({"can_spawn": true})).await;
     let caller = Caller::Session(parent.parse().unwrap());
@@ -260,4 +279,10 @@ async fn a_session_creates_no_agent_that_asks_about_less_than_itself() {
     let child = hub.call_as(caller, "agents.create", params).await.unwrap();
     assert_eq!(supervision(&hub, &child).await, Supervise::Default);
     hub.create("of the operator", json!({"agent": "own_way", "parent": parent})).await;
+    // Nobody is asked about calls of a parent outside, which runs no agent here.
+    let outside = hub.ok("identity.parent", json!({"name": "outside"})).await;
+    let caller = Caller::Session(outside["session_id"].as_str().unwrap().parse().unwrap());
+    let params = hub.create_params("of a parent outside", json!({"agent": "own_way", "env": {}}));
+    let child = hub.call_as(caller, "agents.create", params).await.unwrap();
+    assert_eq!(supervision(&hub, &child).await, Supervise::Default);
 }
