@@ -83,15 +83,16 @@ impl Loopback {
             return Err(CallError::forbidden(why));
         }
         let input = JsonText::of(&request.input)?;
-        if self.supervisor.is_stopping(session.id) {
-            return Err(CallError::conflict("ask for permission: the chat is being stopped"));
-        }
         // A connection names no call, so the decider is told which command opened it.
         let description = match request.tool_name == NETWORK_TOOL {
             true => Some(self.asked_by(&session, &request.tool_use_id).await?),
             false => None,
         };
         loop {
+            // Each time: while the store could not be written, somebody may have stopped it.
+            if self.supervisor.is_stopping(session.id) {
+                return Err(CallError::conflict("ask for permission: the chat is being stopped"));
+            }
             let question = Question {
                 session: &session,
                 chat: session.open_chat(),
@@ -200,11 +201,12 @@ impl Loopback {
         let Some(response) = answer_of(record) else {
             return Some(PermitAnswer::deny("denied: nothing was decided"));
         };
+        let is_allow = matches!(response, PermitAnswer::Allow { .. });
+        let is_too_late = || is_allow && self.supervisor.is_stopping(record.session);
+        let too_late = || Some(PermitAnswer::deny("denied: the chat is being stopped"));
         // Not noted as delivered: it is void once the run is over.
-        if matches!(response, PermitAnswer::Allow { .. })
-            && self.supervisor.is_stopping(record.session)
-        {
-            return Some(PermitAnswer::deny("denied: the chat is being stopped"));
+        if is_too_late() {
+            return too_late();
         }
         if record.delivered_at.is_some() {
             // A second waiter of the same request, or a client that came back: it is told the same.
@@ -212,6 +214,9 @@ impl Loopback {
         }
         let settle = SettleApproval { id: record.id, fate: Fate::Delivered, at: UnixMillis::now() };
         match self.store.commit(vec![Change::SettleApproval(settle)], Priority::Urgent).await {
+            // Somebody stopped the chat meanwhile. The answer that is noted as delivered is this
+            // denial then.
+            Ok(_) if is_too_late() => too_late(),
             Ok(_) => Some(response),
             // It is void. Whatever was decided, it is not sent.
             Err(StoreError::Conflict { .. }) => Some(PermitAnswer::deny(

@@ -139,6 +139,46 @@ async fn no_allow_leaves_over_mcp_while_a_chat_is_being_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_allow_leaves_over_mcp_to_a_process_that_outlives_its_chat() {
+    // An agent that ends its turn when it is interrupted, and does not leave when it should.
+    let lingers = r#"while read -r line; do case "$line" in
+        *'"type":"user"'*) prompt=$(printf %s "$line" | sed 's/.*"uuid":"\([^"]*\)".*/\1/');;
+        *interrupt*) break;;
+        esac; done
+        echo '{"type":"result","subtype":"success","is_error":false,"num_turns":1,"result":"bye"}'
+        echo "{\"type\":\"command_lifecycle\",\"command_uuid\":\"$prompt\",\"state\":\"completed\"}"
+        echo '{"type":"system","subtype":"session_state_changed","state":"idle"}'
+        while :; do sleep 1; done"#;
+    let hub = SimulatedHub::with(|settings| {
+        settings.grace = Duration::from_secs(3_600);
+        settings.max_warm = 0;
+        let leading = ["-c", lingers, "sh"].map(Into::into).to_vec();
+        let program = plexus_engine::ProgramLine { program: "/bin/sh".into(), leading };
+        settings.install(plexus_wire::FIRST_AGENT, program);
+    })
+    .await;
+    let session = hub.create("lingering", json!({})).await;
+    let chat = hub.chat(&session, "anything").await;
+    let runs = || std::future::ready((hub.children() == 1).then_some(()));
+    testkit::eventually_async("a child", DEADLINE, runs).await;
+    let params = json!({"tool_name": "Write", "tool_use_id": "toolu_1",
+        "input": {"file_path": "note.txt", "content": "x"}});
+    let caller = Caller::Child(session.parse().unwrap());
+    let permit = hub.call_as(caller, "loopback.permit", params);
+    let decide = async {
+        let asked = hub.wait_for_approval(&session).await;
+        cancel(&hub, &session).await;
+        assert_eq!(hub.wait_for_end(&session, chat).await, "cancelled");
+        assert_eq!(hub.children(), 1, "the process has gone with its chat");
+        hub.ok("loopback.respond", json!({"approval_id": asked["id"], "approve": true})).await;
+    };
+    let (answer, ()) = tokio::join!(permit, decide);
+    let answer = answer.unwrap();
+    assert_eq!(answer["behavior"], "deny", "{answer}");
+    assert_eq!(answer["message"], "denied: the chat is being stopped");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_warm_child_has_nothing_to_cancel() {
     let hub = SimulatedHub::new().await;
     let session = hub.create("idle", json!({})).await;

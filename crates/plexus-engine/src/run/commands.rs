@@ -216,7 +216,8 @@ impl Run {
             return;
         }
         let Some(answer) = answer_of(record) else { return };
-        if self.state.is_stopping() && matches!(answer, PermitAnswer::Allow { .. }) {
+        let ends = self.state.is_stopping() || self.is_leaving();
+        if ends && matches!(answer, PermitAnswer::Allow { .. }) {
             return;
         }
         plexus_fault::point!("answer.put.before");

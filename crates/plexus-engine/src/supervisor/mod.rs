@@ -282,10 +282,12 @@ impl Supervisor {
         }
     }
 
-    /// Whether the chat of a session is being ended: it may ask nothing more, and gets no allow.
+    /// Whether the chat of a session is being ended, or its process: it may ask nothing more, and
+    /// gets no allow. A process may live on for a while after its chat has ended.
     #[must_use]
     pub fn is_stopping(&self, session: SessionId) -> bool {
-        self.live().get(&session).is_some_and(|run| run.facts.is_stopping())
+        let ends = |run: &RunHandle| run.facts.is_stopping() || run.facts.is_closing();
+        self.live().get(&session).is_some_and(ends)
     }
 
     /// Returns the live run of a session.
