@@ -348,7 +348,8 @@ async fn s21_termination_asks_with_sigterm_first() {
         // after it.
         "trap 'echo asked > asked; exit 143' TERM; echo > ready; while :; do sleep 0.1; done",
     ));
-    let handle = start(&child.client()).await;
+    let client = child.builder().termination_grace(Duration::from_secs(3_600)).build();
+    let handle = start(&client).await;
     child.wait_for_file("ready").await;
     handle.termination().terminate();
     assert_eq!(within("the completion", handle.completion).await.expect("ends").code(), Some(143));

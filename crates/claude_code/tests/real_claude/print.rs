@@ -29,7 +29,9 @@ pub(crate) fn client(cli: &Path, sandbox: &Sandbox) -> ClaudeClient {
         .environment(Environment::Clear)
         .working_dir(sandbox.work())
         .env("CLAUDE_CODE_MAX_RETRIES", "1")
-        .timeout(Duration::from_secs(180));
+        .timeout(Duration::from_secs(180))
+        // A CLI that is asked to end says by its exit code that it was not killed.
+        .termination_grace(Duration::from_secs(120));
     for (name, value) in sandbox.env() {
         builder = builder.env(name, value);
     }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::installation::{Installation, text};
+use crate::installation::{Installation, eventually, text};
 
 /// A chat with a long result, a denial and a request that waits.
 fn told(installation: &Installation) {
@@ -80,13 +80,21 @@ fn a_shell_completes_names_and_ids_of_sessions_and_approvals() {
         let offers = lines.split(['\n', '\u{b}']).map(|line| line.trim().to_owned());
         offers.filter(|offer| !offer.is_empty() && !offer.starts_with('-')).collect::<Vec<_>>()
     };
-    assert_eq!(complete(&["logs", ""]), ["first", "other"]);
-    assert_eq!(complete(&["attach", "fi"]), ["first"]);
+    // A server that is slow to answer is not waited for, and nothing is offered.
+    let completes = |words: &[&str], offers: &[&str]| {
+        eventually(&format!("{offers:?} for {words:?}"), || {
+            (complete(words) == offers).then_some(())
+        });
+    };
+    completes(&["logs", ""], &["first", "other"]);
+    completes(&["attach", "fi"], &["first"]);
     let id = approval["session_id"].as_str().unwrap();
-    assert_eq!(complete(&["rename", &id[..12]]), [id]);
-    assert_eq!(complete(&["run", "--session", "o"]), ["other"]);
-    let offered = complete(&["approve", ""]);
-    assert_eq!(offered.len(), 1, "{offered:?}");
+    completes(&["rename", &id[..12]], &[id]);
+    completes(&["run", "--session", "o"], &["other"]);
+    let offered = eventually("one approval", || {
+        let offered = complete(&["approve", ""]);
+        (offered.len() == 1).then_some(offered)
+    });
     assert!(approval["id"].as_str().unwrap().starts_with(&offered[0]), "{offered:?}");
     assert!(complete(&["renam"]).contains(&"rename".to_owned()));
 }
