@@ -15,7 +15,7 @@ pub(crate) const LONG_LEASE: u64 = 120;
 
 /// The lease where a server is meant to lose it: short, so that a test is over soon, and long
 /// enough that a busy machine does not lose it by accident.
-pub(crate) const SHORT_LEASE: u64 = 12;
+pub(crate) const SHORT_LEASE: u64 = 20;
 
 /// Servers on one database, with folders that all of them see.
 pub(crate) struct Cluster {
@@ -26,13 +26,20 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// Starts a server for each URL: the same database, perhaps through a proxy.
     pub(crate) async fn start(urls: &[&str], lease_secs: u64) -> Self {
+        let leases: Vec<_> = urls.iter().map(|url| (*url, lease_secs)).collect();
+        Self::with_leases(&leases).await
+    }
+
+    /// Starts a server for each URL, with its lease.
+    pub(crate) async fn with_leases(leases: &[(&str, u64)]) -> Self {
         let folder = tempfile::Builder::new().prefix("plexus-nodes-").tempdir().unwrap();
         for dir in ["work", "home"] {
             std::fs::create_dir(folder.path().join(dir)).unwrap();
         }
         let mut nodes = Vec::new();
-        for (n, url) in urls.iter().enumerate() {
-            nodes.push(TestServer::with(options(n, url, lease_secs, folder.path())).await.unwrap());
+        for (n, (url, lease_secs)) in leases.iter().enumerate() {
+            let options = options(n, url, *lease_secs, folder.path());
+            nodes.push(TestServer::with(options).await.unwrap());
         }
         Self { nodes, folder }
     }

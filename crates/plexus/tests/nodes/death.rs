@@ -39,7 +39,7 @@ pub(crate) async fn a_server_that_comes_back_within_its_lease_goes_on_as_if_noth
 pub(crate) async fn open_chats_of_a_server_that_does_not_come_back_end_for_good() {
     let postgres = postgres::shared();
     let url = postgres.fresh_database().unwrap();
-    let mut cluster = Cluster::start(&[&url, &url], SHORT_LEASE).await;
+    let mut cluster = Cluster::with_leases(&[(&url, SHORT_LEASE), (&url, LONG_LEASE)]).await;
     let (asks, decided, talks) = (
         cluster.create(0, "asks").await,
         cluster.create(0, "decided").await,
@@ -107,7 +107,7 @@ pub(crate) async fn a_server_that_loses_the_database_lets_its_children_go_before
     let url = postgres.fresh_database().unwrap();
     let proxy = Proxy::start(postgres.address()).await.unwrap();
     let through = postgres.url_through(&url, proxy.address()).unwrap();
-    let cluster = Cluster::start(&[&through, &url], SHORT_LEASE).await;
+    let cluster = Cluster::with_leases(&[(&through, SHORT_LEASE), (&url, LONG_LEASE)]).await;
     let session = cluster.create(0, "cut").await;
     cluster.chat(0, &session, &writes("cut.txt")).await;
     let approval = cluster.approval(1, &session).await;

@@ -2,7 +2,6 @@
 //! a link of its own that can be taken down.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use serde_json::json;
@@ -10,7 +9,7 @@ use testkit::postgres::{self, PostgresOptions};
 use testkit::process::is_alive;
 use testkit::server::{ServerOptions, TestServer};
 
-use crate::cluster::{Cluster, SHORT_LEASE, options, texts, writes};
+use crate::cluster::{Cluster, LONG_LEASE, SHORT_LEASE, options, texts, writes};
 use crate::history::{self, Told};
 
 /// A network namespace with one link to here. Dropping it removes it.
@@ -69,16 +68,21 @@ impl Host {
     }
 
     /// Starts a server there, which reaches the database through the link.
-    async fn server(&self, n: usize, url: &str, folder: &std::path::Path) -> TestServer {
+    async fn server(
+        &self,
+        n: usize,
+        lease_secs: u64,
+        url: &str,
+        folder: &std::path::Path,
+    ) -> TestServer {
         let wrapper = folder.join(format!("plexus-{n}"));
         let script = format!(
             "#!/bin/sh\nexec ip netns exec {} {} \"$@\"\n",
             self.name,
             env!("CARGO_BIN_EXE_plexus")
         );
-        std::fs::write(&wrapper, script).unwrap();
-        std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let mut options: ServerOptions = options(n, url, SHORT_LEASE, folder);
+        testkit::process::executable(&wrapper, &script);
+        let mut options: ServerOptions = options(n, url, lease_secs, folder);
         options.plexus_bin = Some(wrapper);
         options.listen = Some(format!("{}:0", self.address));
         for set in ["allow_non_loopback=true".to_owned(), format!("allowed_hosts={}", self.address)]
@@ -120,9 +124,9 @@ pub(crate) async fn two_hosts_share_a_database_and_one_that_is_cut_off_lets_its_
             .url_through(&url, SocketAddr::from((host.gateway, postgres.address().port())))
             .unwrap()
     };
-    let mut cluster = Cluster::start(&[], SHORT_LEASE).await;
-    for (n, host) in [&a, &b].into_iter().enumerate() {
-        let server = host.server(n, &through(host), cluster.folder()).await;
+    let mut cluster = Cluster::with_leases(&[]).await;
+    for (n, (host, lease_secs)) in [(&a, SHORT_LEASE), (&b, LONG_LEASE)].into_iter().enumerate() {
+        let server = host.server(n, lease_secs, &through(host), cluster.folder()).await;
         cluster.nodes.push(server);
     }
     let session = cluster.create(0, "far").await;

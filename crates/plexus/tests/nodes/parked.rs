@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use testkit::postgres;
 use testkit::server::TestServer;
 
-use crate::cluster::{Cluster, DEADLINE, SHORT_LEASE, options, texts};
+use crate::cluster::{Cluster, DEADLINE, LONG_LEASE, SHORT_LEASE, options, texts};
 
 /// A command whose runs can be counted.
 fn runs_once(name: &str) -> String {
@@ -19,11 +19,12 @@ async fn start(url: &str, count: usize) -> Cluster {
     start_with(url, count, &[]).await
 }
 
-/// The same with more variables of the first server.
+/// The same with more variables of the first server, the only one that loses its lease.
 async fn start_with(url: &str, count: usize, first: &[(&str, &str)]) -> Cluster {
-    let mut cluster = Cluster::start(&[], SHORT_LEASE).await;
+    let mut cluster = Cluster::with_leases(&[]).await;
     for n in 0..count {
-        let mut options = options(n, url, SHORT_LEASE, cluster.folder());
+        let lease_secs = if n == 0 && count > 1 { SHORT_LEASE } else { LONG_LEASE };
+        let mut options = options(n, url, lease_secs, cluster.folder());
         let home = cluster.folder().join(format!("home-{n}"));
         options.env.push(("CLAUDE_CONFIG_DIR".to_owned(), home.display().to_string()));
         options.arguments.extend(["--set".into(), "park_after_secs=1".into()]);

@@ -166,11 +166,17 @@ pub(crate) async fn a_call_of_the_evening_is_answered_from_the_page_in_the_morni
 pub(crate) async fn a_second_server_wakes_what_the_first_parked(cli: PathBuf) -> Result<()> {
     let postgres = testkit::postgres::shared();
     let database = ("DATABASE_URL".to_owned(), postgres.fresh_database()?);
-    let settings = |name: &str| set(&["park_after_secs=1", "node.lease_secs=12", name]);
+    // Only the first one is meant to lose its lease.
+    let settings = |name: &str, lease: &str| set(&["park_after_secs=1", lease, name]);
     let env = vec![database.clone()];
-    let mut setup =
-        ServerWithClaude::with(cli.clone(), CONTROL, None, settings("node.name=first"), env)
-            .await?;
+    let mut setup = ServerWithClaude::with(
+        cli.clone(),
+        CONTROL,
+        None,
+        settings("node.name=first", "node.lease_secs=20"),
+        env,
+    )
+    .await?;
     let home = setup.sandbox.outside("second-home");
     std::fs::create_dir(&home)?;
     let mut env = setup.sandbox.env();
@@ -179,7 +185,7 @@ pub(crate) async fn a_second_server_wakes_what_the_first_parked(cli: PathBuf) ->
     let second = TestServer::with(ServerOptions {
         plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
         claude_bin: Some(cli),
-        arguments: settings("node.name=second"),
+        arguments: settings("node.name=second", "node.lease_secs=120"),
         env,
         ..ServerOptions::default()
     })
