@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub(crate) use testkit::process::executable;
+
 use crate::pty::Terminal;
 
 /// How long anything may take on a loaded machine before a test says what did not come.
@@ -130,20 +132,6 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 #[track_caller]
 pub(crate) fn eventually<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     testkit::wait::eventually(what, DEADLINE, look)
-}
-
-/// Writes a program. A separate process does the writing: if this process had the file open, a
-/// child that another thread starts at that moment would inherit the descriptor, and a file that is
-/// open for writing cannot be run.
-pub(crate) fn executable(path: &Path, script: &str) {
-    let line = "printf %s \"$2\" > \"$1\" && chmod 755 \"$1\"";
-    let status = Command::new("sh")
-        .args(["-c", line, "sh"])
-        .arg(path)
-        .arg(script)
-        .status()
-        .expect("a shell");
-    assert!(status.success(), "{}", path.display());
 }
 
 pub(crate) fn mode(path: &Path) -> u32 {

@@ -1,6 +1,5 @@
 //! Any program, and the notification service of a desktop through one.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -12,8 +11,7 @@ use crate::server_with_receivers::ServerWithReceivers;
 
 fn script(folder: &TempDir, name: &str, text: &str) -> PathBuf {
     let path = folder.path().join(name);
-    std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    testkit::process::executable(&path, &format!("#!/bin/sh\n{text}\n"));
     path
 }
 
