@@ -8,8 +8,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -148,37 +150,49 @@ struct Left {
     bytes: u64,
 }
 
-fn add(hasher: &mut Sha256, path: &Path, left: &mut Left) -> io::Result<()> {
-    if left.files == 0 {
-        return Ok(());
-    }
-    left.files -= 1;
-    let meta = path.symlink_metadata()?;
-    hasher.update(path.as_os_str().as_bytes());
-    hasher.update([0]);
-    if meta.is_symlink() {
-        hasher.update(fs::read_link(path)?.as_os_str().as_bytes());
-    } else if meta.is_dir() {
-        let mut names: Vec<PathBuf> =
-            fs::read_dir(path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
-        names.sort();
-        for name in names {
-            add(hasher, &name, left)?;
+/// Adds everything at a place: a directory, then what is in it. The program chooses how deep its
+/// directories lie, so nothing here recurses.
+fn add(hasher: &mut Sha256, place: &Path, left: &mut Left) -> io::Result<()> {
+    let mut waiting = vec![place.to_owned()];
+    while let Some(path) = waiting.pop() {
+        if left.files == 0 {
+            return Ok(());
         }
-    } else if meta.is_file() {
-        hasher.update(meta.len().to_le_bytes());
-        let mut bytes = Vec::new();
-        let most = MAX_FILE_BYTES.min(left.bytes);
-        let read = fs::File::open(path)?.take(most).read_to_end(&mut bytes)?;
-        left.bytes = left.bytes.saturating_sub(read as u64);
-        hasher.update(&bytes);
+        left.files -= 1;
+        let meta = path.symlink_metadata()?;
+        hasher.update(path.as_os_str().as_bytes());
+        hasher.update([0]);
+        if meta.is_symlink() {
+            hasher.update(fs::read_link(&path)?.as_os_str().as_bytes());
+        } else if meta.is_dir() {
+            let mut names: Vec<PathBuf> =
+                fs::read_dir(&path)?.map(|entry| Ok(entry?.path())).collect::<io::Result<_>>()?;
+            names.sort();
+            // The last one that is put down is the first that is taken up.
+            waiting.extend(names.into_iter().rev());
+        } else if meta.is_file() {
+            hasher.update(meta.len().to_le_bytes());
+            let mut bytes = Vec::new();
+            let most = MAX_FILE_BYTES.min(left.bytes);
+            let read = open(&path)?.take(most).read_to_end(&mut bytes)?;
+            left.bytes = left.bytes.saturating_sub(read as u64);
+            hasher.update(&bytes);
+        }
     }
     Ok(())
+}
+
+/// Opens a file that the program may have replaced since it was looked at: a link is not followed,
+/// and a pipe does not hold us.
+fn open(path: &Path) -> io::Result<fs::File> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    fs::OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{nested_below, on_a_small_stack};
 
     #[test]
     fn a_watch_reports_what_was_made_changed_and_removed() {
@@ -201,5 +215,14 @@ mod tests {
         let mut expected = vec![at(".envrc"), at(".git/config"), at(".git/hooks"), at(".vscode")];
         expected.sort();
         assert_eq!(watch.changed(), expected);
+    }
+
+    #[test]
+    fn a_place_deeper_than_a_stack_can_follow_is_compared() {
+        let dir = tempfile::tempdir().unwrap();
+        let last = nested_below(&dir.path().join(".idea"));
+        let before = on_a_small_stack(|| digest(dir.path()));
+        fs::write(last.join("x"), "x").unwrap();
+        assert_ne!(on_a_small_stack(|| digest(dir.path())), before);
     }
 }

@@ -43,6 +43,8 @@ mod ring;
 mod root;
 mod run_dir;
 mod stage;
+#[cfg(test)]
+mod testing;
 mod wall;
 
 pub use machine::{CannotBuild, Machine, Tier};

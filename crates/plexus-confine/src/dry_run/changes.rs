@@ -60,7 +60,11 @@ impl Change {
 /// there are more.
 pub(super) fn list(upper: &Path, before: &Before, most: usize) -> io::Result<(Vec<Change>, bool)> {
     let mut found = Found { upper, before, most, changes: Vec::new() };
-    found.walk(Path::new(""))?;
+    // The program chose how deep its directories lie, so nothing here recurses.
+    let mut left = vec![PathBuf::new()];
+    while let Some(below) = left.pop() {
+        found.look_into(&below, &mut left)?;
+    }
     let mut changes = found.changes;
     changes.sort_by(|a, b| a.path.cmp(&b.path));
     let is_cut = changes.len() > most;
@@ -70,21 +74,20 @@ pub(super) fn list(upper: &Path, before: &Before, most: usize) -> io::Result<(Ve
 
 /// Whether the files below a directory have more bytes than this together.
 pub(super) fn is_larger(dir: &Path, bytes: u64) -> bool {
-    fn add(dir: &Path, sum: &mut u64, bytes: u64) {
+    let (mut sum, mut left) = (0_u64, vec![dir.to_owned()]);
+    while let Some(dir) = left.pop() {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-            if *sum > bytes {
-                return;
+            if sum > bytes {
+                return true;
             }
             match entry.metadata() {
-                Ok(meta) if meta.is_dir() => add(&entry.path(), sum, bytes),
+                Ok(meta) if meta.is_dir() => left.push(entry.path()),
                 // Blocks and not length: a file with holes costs nothing.
-                Ok(meta) => *sum = sum.saturating_add(meta.blocks().saturating_mul(512)),
+                Ok(meta) => sum = sum.saturating_add(meta.blocks().saturating_mul(512)),
                 Err(_) => {}
             }
         }
     }
-    let mut sum = 0;
-    add(dir, &mut sum, bytes);
     sum > bytes
 }
 
@@ -97,7 +100,8 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    fn walk(&mut self, below: &Path) -> io::Result<()> {
+    /// Looks at the entries of one directory. Those that are directories come into `left`.
+    fn look_into(&mut self, below: &Path, left: &mut Vec<PathBuf>) -> io::Result<()> {
         let dir = self.upper.join(below);
         // A directory that was removed and made again: what it had is gone.
         if is_opaque(&dir) {
@@ -131,7 +135,7 @@ impl Found<'_> {
                 if !before.as_ref().is_some_and(is_same) {
                     self.changed(path.clone(), &meta, before.is_some());
                 }
-                self.walk(&path)?;
+                left.push(path);
             } else if !before.as_ref().is_some_and(|before| self.is_same(&path, before, &meta)) {
                 self.changed(path, &meta, before.is_some());
             }
@@ -200,5 +204,22 @@ fn has_same_bytes(one: fs::File, two: fs::File) -> io::Result<bool> {
             (a, b) if a != b => return Ok(false),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{nested_below, on_a_small_stack};
+
+    #[test]
+    fn directories_deeper_than_a_stack_can_follow_are_listed() {
+        let (upper, before) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        nested_below(upper.path());
+        let before = Before::hold(before.path()).unwrap();
+        let listed = on_a_small_stack(|| list(upper.path(), &before, 10_000).unwrap());
+        assert!(listed.0.len() > 1_000 && !listed.1, "{}", listed.0.len());
+        assert_eq!(listed.0[0].path, Path::new("d"));
+        assert!(!on_a_small_stack(|| is_larger(upper.path(), u64::MAX)));
     }
 }
