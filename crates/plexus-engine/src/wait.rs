@@ -17,8 +17,8 @@ use tokio::time::error::Elapsed;
 pub const STORE_RETRY: Duration = Duration::from_millis(250);
 
 /// How long a server that picks up its runs waits for a store that does not answer, in all steps
-/// together. Its children wait as long, and what they asked is in their journals. A server that gave
-/// up sooner would leave them waiting until somebody starts another.
+/// together. Its children wait as long, and what they asked is in their journals. A server that
+/// gave up sooner would leave them waiting until somebody starts another.
 pub(crate) const STORE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Tries again until `deadline` while the store is away or busy. An attempt that failed must have

@@ -156,8 +156,9 @@ impl Process {
     }
 }
 
-/// Returns all processes of programs, except this one, that started then or later. To read the environment of
-/// every process of a machine takes milliseconds, and most of them are older than any child.
+/// Returns all processes of programs, except this one, that started then or later. To read the
+/// environment of every process of a machine takes milliseconds, and most of them are older than
+/// any child.
 fn list(since: u64) -> Vec<Process> {
     let own = rustix::process::getpid().as_raw_pid();
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
