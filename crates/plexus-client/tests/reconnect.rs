@@ -7,6 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -21,8 +22,24 @@ use testkit::server::{ServerOptions, TestServer, lasting_address};
 /// How long anything may take on a loaded machine before a test reports what did not happen.
 const DEADLINE: Duration = Duration::from_secs(180);
 
-/// A chat of more than 150 events with two pauses, during which a connection can be lost.
-const LONG: &str = "sim:\nburst 50 10\nsleep 300\nburst 50 10\nsleep 300\nburst 50 10\nsay end";
+/// A chat of more than 150 events with two pauses, during which a connection can be lost. The
+/// second pause ends with [`let_it_end`].
+const LONG: &str = r#"sim:
+burst 50 10
+sleep 300
+burst 50 10
+tool Bash {"command":"while ! test -e go; do sleep 0.05; done"}
+burst 50 10
+say end"#;
+
+fn let_it_end(server: &TestServer) {
+    std::fs::write(work(server).join("go"), "").unwrap();
+}
+
+/// The directory in which the sessions of a server work.
+fn work(server: &TestServer) -> PathBuf {
+    server.data_dir().with_file_name("work")
+}
 
 /// A follower and the items it has received.
 struct Heard {
@@ -84,9 +101,16 @@ async fn server_and_proxy() -> (TestServer, Proxy) {
 }
 
 async fn session(client: &Client, server: &TestServer, name: &str) -> SessionId {
-    let work = server.data_dir().with_file_name("work");
-    std::fs::create_dir_all(&work).unwrap();
-    client.agents().create(&CreateParams::new(name, work)).await.unwrap().id
+    std::fs::create_dir_all(work(server)).unwrap();
+    client.agents().create(&CreateParams::new(name, work(server))).await.unwrap().id
+}
+
+/// Creates a session for [`LONG`], which uses a tool.
+async fn session_with_bash(client: &Client, server: &TestServer, name: &str) -> SessionId {
+    std::fs::create_dir_all(work(server)).unwrap();
+    let mut params = CreateParams::new(name, work(server));
+    params.allowed_tools = Some(vec!["Bash".to_owned()]);
+    client.agents().create(&params).await.unwrap().id
 }
 
 async fn chat(client: &Client, session: SessionId, prompt: &str) {
@@ -99,11 +123,12 @@ async fn a_killed_and_restarted_server_repeats_and_skips_nothing() {
     let mut server = TestServer::start().await.unwrap();
     // The server listens on another port after the restart; the data directory says which.
     let client = Client::from_data_dir(server.data_dir());
-    let session = session(&client, &server, "killed").await;
+    let session = session_with_bash(&client, &server, "killed").await;
     let mut heard = Heard::by(&client, FollowParams::of(session));
     chat(&client, session, LONG).await;
     heard.until("the first events", |heard| heard.events.len() >= 20).await;
     server.crash_and_restart().await.unwrap();
+    let_it_end(&server);
     heard.until_complete().await;
     heard.assert_whole_from(0);
     assert!(heard.events.len() > 150, "{}", heard.events.len());
@@ -125,7 +150,7 @@ async fn a_network_that_cuts_again_and_again_repeats_and_skips_nothing() {
     let direct = Client::from_data_dir(server.data_dir());
     let token = SecretToken::new(server.token().unwrap());
     let client = Client::connect(format!("http://{}", proxy.address()), token);
-    let session = session(&direct, &server, "cut").await;
+    let session = session_with_bash(&direct, &server, "cut").await;
     let mut heard = Heard::by(&client, FollowParams::of(session));
     chat(&direct, session, LONG).await;
     for cut in 1..=4 {
@@ -141,6 +166,7 @@ async fn a_network_that_cuts_again_and_again_repeats_and_skips_nothing() {
             _ => proxy.cut_open_connections(),
         }
     }
+    let_it_end(&server);
     heard.until_complete().await;
     heard.assert_whole_from(0);
     assert!(heard.lost >= 1 && heard.events.len() > 150, "{} {}", heard.lost, heard.events.len());
