@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
+use axum::http::request::Parts;
 use plexus_core::{Call, CallError, Caller, MethodDescriptor, Progress, Reader, Reply};
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorData, Implementation,
+    CallToolRequestParams, CallToolResponse, ErrorData, Extensions, Implementation,
     ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
     ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
@@ -19,6 +20,7 @@ use super::resources::Subscriptions;
 use super::tools::Extent;
 use super::{progress, resources, tools};
 use crate::doors::Doors;
+use crate::identity::Presented;
 
 /// Acts for one caller: it lists the methods that the caller may call, and calls them as that
 /// caller.
@@ -38,6 +40,14 @@ impl Handler {
     /// which it could be notified of a change.
     fn needs_resumption(&self) -> bool {
         tools::needs_resumption(&self.doors.hub, &self.caller)
+    }
+
+    /// Resolves when the token of a request is revoked.
+    async fn revoked(&self, extensions: &Extensions) {
+        match presented(extensions) {
+            Some(presented) => presented.revoked(&self.doors).await,
+            None => std::future::pending().await,
+        }
     }
 
     async fn call(
@@ -68,6 +78,13 @@ impl Handler {
                     // Dropping the call cancels its work; the client has said that it ignores the
                     // answer.
                     () = context.ct.cancelled() => Err(CallError::expired("finish the call: it was cancelled")),
+                    // A long poll ends with its token; a call that changes something is always
+                    // answered.
+                    () = self.revoked(&context.extensions), if method.hints.waits => {
+                        Err(CallError::unauthorized(format_args!(
+                            "wait for {name} any longer: the token was revoked"
+                        )))
+                    }
                     never = progress::keep_telling(context, method.hints.waits, reports) => match never {},
                 }
             }
@@ -226,7 +243,21 @@ impl ServerHandler for Handler {
                 })
                 .await?;
         }
-        context.cancelled().await;
+        let over = async {
+            match presented(&context.request_context().extensions) {
+                Some(presented) => presented.clone().over(self.doors.clone()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = context.cancelled() => {}
+            () = over => {}
+        }
         Ok(())
     }
+}
+
+/// Returns the token of a request, which the door has put into its parts.
+fn presented(extensions: &Extensions) -> Option<&Presented> {
+    extensions.get::<Parts>()?.extensions.get::<Presented>()
 }

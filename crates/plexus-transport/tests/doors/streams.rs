@@ -236,6 +236,41 @@ async fn a_revocation_of_this_server_cuts_everything_at_once() {
 }
 
 #[tokio::test]
+async fn a_revocation_of_this_server_cuts_long_calls_and_subscriptions_over_mcp() {
+    let state = Arc::<HubState>::default();
+    let limits = plexus_transport::Limits {
+        token_check: std::time::Duration::from_secs(3_600),
+        ..Default::default()
+    };
+    let server = Server::with(&state, limits).await;
+    let (client, _) = crate::mcp_client::McpClient::begin(&server, PARENT).await;
+    let sleep = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": "test_sleep", "arguments": {"ms": 3_600_000}}});
+    let polling = Events::of(client.post(&sleep).await);
+    // In the newest protocol a subscription is a request that stays open.
+    let listen = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
+    "notifications": {"resourceSubscriptions": ["test://questions"]},
+    "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "0"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }}});
+    let listening = server.http.post(server.url("/mcp")).bearer_auth(PARENT).json(&listen);
+    let listening = listening
+        .header("accept", "application/json, text/event-stream")
+        .header("mcp-protocol-version", "2026-07-28")
+        .header("mcp-method", "subscriptions/listen");
+    let mut listening = Events::of(listening.send().await.unwrap());
+    until("all the work", || state.working() == 2).await;
+    state.revoked.lock().unwrap().push(PARENT.to_owned());
+    state.revocations.send_modify(|count| *count += 1);
+    let answer = polling.answer().await;
+    let said = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(said.contains("unauthorized"), "{answer}");
+    while listening.next().await.is_some() {}
+    until("the end of the work", || state.working() == 0).await;
+}
+
+#[tokio::test]
 async fn an_open_socket_makes_no_call_with_a_revoked_token() {
     let state = Arc::<HubState>::default();
     let server = Server::start(&state).await;
