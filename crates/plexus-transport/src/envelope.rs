@@ -5,6 +5,8 @@ use plexus_core::CallError;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::limits::MAX_ID_BYTES;
+
 /// One call as received.
 #[derive(Debug)]
 pub(crate) struct Request {
@@ -83,7 +85,10 @@ fn read_one(call: &RawValue) -> Result<Request, Refused> {
         return refuse(wire.id, "read the request: jsonrpc is not \"2.0\"");
     }
     if wire.id.as_deref().is_some_and(|id| !is_id(id)) {
-        return refuse(None, "read the request: id is not a string, a number or null");
+        let what = format!(
+            "read the request: id is not a string, a number or null of at most {MAX_ID_BYTES} bytes"
+        );
+        return refuse(None, &what);
     }
     if wire.params.as_deref().is_some_and(|params| !params.get().starts_with('{')) {
         let error = CallError::invalid("read the parameters: they are not an object")
@@ -94,7 +99,8 @@ fn read_one(call: &RawValue) -> Result<Request, Refused> {
 }
 
 fn is_id(id: &RawValue) -> bool {
-    !matches!(id.get().as_bytes().first(), Some(b'{' | b'[' | b't' | b'f') | None)
+    id.get().len() <= MAX_ID_BYTES
+        && !matches!(id.get().as_bytes().first(), Some(b'{' | b'[' | b't' | b'f') | None)
 }
 
 /// Finds the id of an otherwise invalid request, so that the client can match the answer to it.
@@ -184,6 +190,11 @@ mod tests {
         }
     }
 
+    /// A call with an id of this many bytes, its quotes included.
+    fn with_id(bytes: usize) -> String {
+        format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"a.b"}}"#, "x".repeat(bytes - 2))
+    }
+
     #[test]
     fn what_is_wrong_has_its_code() {
         for (body, code) in [
@@ -196,11 +207,25 @@ mod tests {
             ("{}", -32600),
             (r#"{"jsonrpc":"1.0","id":1,"method":"a.b"}"#, -32600),
             (r#"{"jsonrpc":"2.0","id":{},"method":"a.b"}"#, -32600),
+            (&with_id(MAX_ID_BYTES + 1), -32600),
             (r#"{"jsonrpc":"2.0","id":1,"method":"a.b","extra":1}"#, -32600),
             (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, -32600),
             (r#"{"jsonrpc":"2.0","id":1,"method":"a.b","params":[1]}"#, -32602),
         ] {
             assert_eq!(code_of(body), code, "{}", &body[..body.len().min(60)]);
+        }
+        let longest = with_id(MAX_ID_BYTES);
+        assert!(matches!(read(longest.as_bytes(), 3), Ok(Incoming::One(Ok(_)))));
+    }
+
+    #[test]
+    fn an_id_that_is_too_long_is_not_repeated() {
+        for wrong in ["", r#","extra":1"#] {
+            let body = with_id(MAX_ID_BYTES + 1).replace('}', &format!("{wrong}}}"));
+            let Ok(Incoming::One(Err(refused))) = read(body.as_bytes(), 3) else {
+                panic!("{wrong}")
+            };
+            assert!(refused.id.is_none(), "{wrong}");
         }
     }
 

@@ -5,7 +5,7 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use plexus_core::{Call, CallError, Reply, Shape};
+use plexus_core::{Call, CallError, Caller, Reply, Shape};
 use serde_json::value::RawValue;
 
 use crate::body::{self, Read, held_until_sent};
@@ -32,7 +32,7 @@ pub(crate) async fn handle(
         Err(refusal) => return refusal,
     };
     let answered = match envelope::read(&bytes, MAX_BATCH) {
-        Err(error) => Some(Answered::failed(None, &error)),
+        Err(error) => Some(Answered::failed(&doors, caller, None, &error)),
         Ok(Incoming::One(call)) => run(&doors, &presented, call).await,
         Ok(Incoming::Batch(calls)) => run_batch(&doors, &presented, calls).await,
     };
@@ -52,8 +52,11 @@ struct Answered {
 }
 
 impl Answered {
-    fn failed(id: Option<&RawValue>, error: &CallError) -> Self {
-        Self { text: envelope::failure(id, error), held: Vec::new() }
+    /// A failure may repeat much of its request, so it counts too.
+    fn failed(doors: &Doors, caller: Caller, id: Option<&RawValue>, error: &CallError) -> Self {
+        let text = envelope::failure(id, error);
+        let held = vec![doors.bytes.charge(caller, text.len())];
+        Self { text, held }
     }
 }
 
@@ -92,8 +95,9 @@ async fn run(
     presented: &Presented,
     call: Result<Request, Refused>,
 ) -> Option<Answered> {
+    let caller = presented.caller();
     match call {
-        Err(Refused { id, error }) => Some(Answered::failed(id.as_deref(), &error)),
+        Err(Refused { id, error }) => Some(Answered::failed(doors, caller, id.as_deref(), &error)),
         Ok(Request { id, method, params }) => {
             let result = call_unary(doors, presented, &method, params).await;
             let id = id?;
@@ -101,7 +105,7 @@ async fn run(
                 Ok((result, held)) => {
                     Answered { text: envelope::success(Some(&id), &result), held: vec![held] }
                 }
-                Err(error) => Answered::failed(Some(&id), &error),
+                Err(error) => Answered::failed(doors, caller, Some(&id), &error),
             })
         }
     }

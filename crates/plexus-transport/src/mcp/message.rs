@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::relay::{RELAY, tool_name};
-use crate::limits::MAX_MCP_ID_BYTES;
+use crate::limits::MAX_ID_BYTES;
 
 /// One message: a request, a notification or an answer. Its parts are borrowed from the body.
 #[derive(Debug, Deserialize)]
@@ -87,7 +87,7 @@ impl<'a> Message<'a> {
         if message.id.is_some_and(|id| !is_id(id)) && message.method.is_some() {
             return Err(unreadable("its id is not a string or a number"));
         }
-        if message.id.is_some_and(|id| id.get().len() > MAX_MCP_ID_BYTES) {
+        if message.id.is_some_and(|id| id.get().len() > MAX_ID_BYTES) {
             return Err(unreadable("its id is longer than 256 bytes"));
         }
         if message.is_request_without_id() {
@@ -207,8 +207,8 @@ mod tests {
         let body = |length: usize| {
             format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"ping"}}"#, "x".repeat(length))
         };
-        assert!(Message::read(body(MAX_MCP_ID_BYTES - 2).as_bytes()).is_ok());
-        assert!(Message::read(body(MAX_MCP_ID_BYTES - 1).as_bytes()).is_err());
+        assert!(Message::read(body(MAX_ID_BYTES - 2).as_bytes()).is_ok());
+        assert!(Message::read(body(MAX_ID_BYTES - 1).as_bytes()).is_err());
     }
 
     #[test]

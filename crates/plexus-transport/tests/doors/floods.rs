@@ -328,6 +328,27 @@ async fn answers_that_nobody_reads_count_as_held_until_they_are_read() {
 }
 
 #[tokio::test]
+async fn failures_that_nobody_reads_count_as_held_until_they_are_read() {
+    let limits =
+        Limits { held_bytes_per_caller: 9_000_000, stall_timeout: NEVER, ..Limits::default() };
+    let server = Server::with(&Arc::default(), limits).await;
+    // The failure repeats it: more than the kernels of both sides buffer.
+    let unknown = json!({"x".repeat(8_000_000): 1});
+    let rpc = json!({"jsonrpc": "2.0", "id": 1, "method": "test.echo", "params": unknown});
+    let unread = server.http.post(server.url("/rpc")).bearer_auth(PARENT).json(&rpc).send();
+    let unread = soon("the headers", unread).await.unwrap();
+    assert!(server.doors.stats().held_bytes > 8_000_000, "{:?}", server.doors.stats());
+    let echo = json!({"jsonrpc": "2.0", "id": 1, "method": "test.echo", "params": {"text": "hi"}});
+    let post = |token| server.http.post(server.url("/rpc")).bearer_auth(token).json(&echo).send();
+    assert_eq!(post(PARENT).await.unwrap().status(), StatusCode::SERVICE_UNAVAILABLE);
+    the_operator_is_served(&server).await;
+    let answer: Value = unread.json().await.unwrap();
+    assert_eq!(answer["error"]["code"], -32602);
+    until("what was held", || server.doors.stats().held_bytes == 0).await;
+    assert_eq!(post(PARENT).await.unwrap().status(), StatusCode::OK);
+}
+
+#[tokio::test]
 async fn a_page_that_is_refused_for_want_of_room_is_the_next_one_again() {
     let limits =
         Limits { held_bytes_per_caller: 150_000, body_timeout: NEVER, ..Limits::default() };
