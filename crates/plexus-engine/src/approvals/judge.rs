@@ -2,10 +2,11 @@
 //! operator set. Live requests, edited inputs, releases and `rule_test` all come through
 //! [`Approvals::judge`], so they cannot disagree.
 
+use jiff::Timestamp;
 use plexus_core::RuleId;
 use plexus_rules::{self as rules, Decision};
 use plexus_store::{DecidedBy, Owner, SessionRecord, StoreError, UnixMillis, Verdict};
-use plexus_wire::{Mode, ToolCall, ToolTarget};
+use plexus_wire::{Mode, Seconds, ToolCall, ToolTarget};
 
 use super::Approvals;
 use crate::authority::Deed;
@@ -170,22 +171,15 @@ impl Approvals {
             by: Some(DecidedBy::Operator),
             rule: None,
             used: Vec::new(),
-            why: format!("the operator's mode allows it {}", until(mode.until.0)),
+            why: format!("the operator's mode allows it {}", until(mode.until)),
         }))
     }
 }
 
-/// Says until when, as a person reads it: the time of day in UTC, or days where it is far away.
-fn until(secs: i64) -> String {
-    const DAY: i64 = 24 * 60 * 60;
-    match (secs - UnixMillis::now().as_secs()) / DAY {
-        ..=0 => {
-            let minute = secs.rem_euclid(DAY) / 60;
-            format!("until {:02}:{:02} UTC", minute / 60, minute % 60)
-        }
-        1 => "for another day".to_owned(),
-        days => format!("for another {days} days"),
-    }
+/// Says until when, with the date: the words are stored with the decision, and read long after it.
+fn until(end: Seconds) -> String {
+    let end = Timestamp::from_second(end.0).unwrap_or(Timestamp::MAX);
+    end.strftime("until %Y-%m-%d %H:%M UTC").to_string()
 }
 
 /// The rules of a ruling, as the store has them.
@@ -204,5 +198,16 @@ fn asked(ruling: rules::Ruling) -> Judgement {
         rule: ruling.rule,
         used: ruling.used,
         why: ruling.why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_mode_is_told_with_its_date() {
+        assert_eq!(until(Seconds(1_794_732_931)), "until 2026-11-15 08:55 UTC");
+        assert_eq!(until(Seconds(i64::MAX)), "until 9999-12-30 22:00 UTC");
     }
 }
