@@ -11,30 +11,32 @@ use plexus_engine::ProgramLine;
 use plexus_engine::agents::Drivers;
 use plexus_wire::FIRST_AGENT;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::common::SimulatedHub;
 
-/// A hub with an agent of each kind, all of them the simulator.
-async fn hub_of_all() -> SimulatedHub {
+/// A hub with an agent of each kind, all of them the simulator, and the folder with the home of
+/// Codex.
+async fn hub_of_all() -> (TempDir, SimulatedHub) {
     let sim = testkit::server::binary("plexus-sim", "PLEXUS_SIM_BIN").unwrap();
-    let home = tempfile::tempdir().unwrap().keep();
+    let home = tempfile::tempdir().unwrap();
     let profile = json!({
         "label": "Simulated", "program": &sim, "args": ["--as", "acp"], "asks_for": "everything",
         "modes": ["ask"], "tool_name": "field",
         "tools": {"Write": {"acts": "write", "path": "file_path", "content": "content"}},
     });
     let profile = Profile::of("other", toml::Table::try_from(profile).unwrap()).unwrap();
-    let codex = CodexOptions { home: home.join("codex"), ..CodexOptions::default() };
+    let codex = CodexOptions { home: home.path().join("codex"), ..CodexOptions::default() };
     let drivers = Drivers::default()
         .with(FIRST_AGENT, Arc::new(ClaudeCode))
         .with("codex", Arc::new(Codex::new(codex)))
         .with("other", Arc::new(Acp::new(profile, Homes::default())));
-    SimulatedHub::with_drivers(drivers, |settings| {
+    let hub = SimulatedHub::with_drivers(drivers, |settings| {
         let leading = vec!["--as".into(), "codex".into()];
         settings.install("codex", ProgramLine { program: sim.clone(), leading });
         settings.install("other", ProgramLine { program: sim, leading: Vec::new() });
-    })
-    .await
+    });
+    (home, hub.await)
 }
 
 /// Checks that a target is the new file of the simulator.
@@ -48,7 +50,7 @@ fn check(agent: &str, target: &Value) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_calls_of_every_agent_are_shown_with_what_they_act_on() {
-    let hub = hub_of_all().await;
+    let (_home, hub) = hub_of_all().await;
     for agent in [FIRST_AGENT, "codex", "other"] {
         let supervise = json!({"agent": agent, "supervise": "all"});
         let session = hub.create(agent, supervise).await;
@@ -89,7 +91,7 @@ async fn the_calls_of_every_agent_are_shown_with_what_they_act_on() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_of_an_agent_that_is_gone_has_no_target() {
-    let hub = hub_of_all().await;
+    let (_home, hub) = hub_of_all().await;
     let session = hub.create("gone", json!({"agent": "codex", "supervise": "all"})).await;
     hub.chat(&session, "hello").await;
     let approval = hub.wait_for_approval(&session).await;
