@@ -11,6 +11,9 @@ use crate::budget::SpentAlready;
 use crate::chat::Stream;
 use crate::said::Said;
 
+/// How much of the name of an unknown method is repeated: no method has a longer name.
+const MAX_UNKNOWN_BYTES: usize = 128;
+
 /// What a caller can do about a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
@@ -142,6 +145,7 @@ impl CallError {
 
     /// The method does not exist (or not for this caller).
     pub fn unknown_method(name: &str) -> Self {
+        let name = name.get(..name.floor_char_boundary(MAX_UNKNOWN_BYTES)).unwrap_or_default();
         let mut error = Self::not_found(format_args!("call {name:?}: there is no such method"));
         error.code = Some(-32601);
         error.with_hint("plexus.methods lists what you may call")
