@@ -14,13 +14,16 @@ use std::time::Duration;
 
 use tokio::io::AsyncReadExt as _;
 
-use super::repository::Repository;
+use super::repository::{Repository, copy};
 
 /// How long one git may run.
 const MAX_RUN: Duration = Duration::from_secs(10);
 
 /// How much of its output is read. Git is ended when there is more.
 const MAX_OUTPUT: usize = 8 * 1024 * 1024;
+
+/// How long a repository's own list of ignored files may be.
+const MAX_EXCLUDE: u64 = 1024 * 1024;
 
 /// Files above this many bytes are compared as a whole, as binary files are.
 const BIG_FILE: usize = 2 * 1024 * 1024;
@@ -81,7 +84,7 @@ impl Shadow {
         );
         fs::write(at("config"), config)?;
         // Patterns are data; a list that cannot be read hides nothing.
-        let _absent = fs::copy(&of.exclude, at("info/exclude"));
+        let _absent = copy(&of.exclude, &at("info/exclude"), MAX_EXCLUDE);
         Ok(shadow)
     }
 

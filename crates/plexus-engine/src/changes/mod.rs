@@ -26,11 +26,14 @@ use serde::{Deserialize, Serialize};
 
 use self::diff::{MAX_DIFF, alone, by_path};
 use self::git::Shadow;
-use self::repository::Repository;
+use self::repository::{Repository, copy};
 
 /// How long the creation of a session waits for its beginning to be noted. A tree that takes longer
 /// is not noted.
 const MAX_NOTE: Duration = Duration::from_secs(5);
+
+/// How long the index of a repository may be. That of a million files has 100 MB.
+const MAX_INDEX: u64 = 256 * 1024 * 1024;
 
 /// How many files are listed.
 pub const MAX_FILES: usize = 500;
@@ -98,7 +101,8 @@ impl Beginnings {
         let shadow = Shadow::make(self.scratch(), &of, None)?;
         // The user's index knows which files are unchanged, so that they are not read. A split
         // index needs files that were not copied, so it is dropped.
-        if fs::copy(&of.index, shadow.index()).is_ok()
+        let (index, to) = (of.index.clone(), shadow.index());
+        if blocking(move || copy(&index, &to, MAX_INDEX)).await?.is_ok()
             && shadow.git(&["update-index", "-q", "--no-split-index"]).await.is_err()
         {
             fs::remove_file(shadow.index())?;

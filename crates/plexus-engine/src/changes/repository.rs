@@ -1,7 +1,12 @@
 //! Finds the repository that a directory belongs to, by its files alone: no program reads its
 //! configuration.
+//!
+//! An agent may have put anything in the place of these files, also a pipe, which would hold
+//! whoever opens it.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 /// How much of a file of a repository is read: they hold a path or a few settings.
@@ -57,12 +62,28 @@ impl Repository {
 
 /// Reads the beginning of a small text file.
 fn read(path: &Path) -> Option<String> {
-    use std::io::Read as _;
-    let file = fs::File::open(path).ok()?;
-    if !file.metadata().ok()?.is_file() {
-        return None;
-    }
     let mut text = String::new();
-    file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    open(path).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
     Some(text)
+}
+
+/// Copies a file of a repository that has at most `most` bytes.
+pub(super) fn copy(from: &Path, to: &Path, most: u64) -> io::Result<()> {
+    let mut from = open(from)?.take(most + 1);
+    let copied = io::copy(&mut from, &mut File::create(to)?);
+    if copied.as_ref().is_ok_and(|bytes| *bytes <= most) {
+        return Ok(());
+    }
+    fs::remove_file(to)?;
+    copied.and(Err(io::Error::other("it is too long")))
+}
+
+/// Opens a file, and nothing else that may be in its place.
+fn open(path: &Path) -> io::Result<File> {
+    let no_wait = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = File::options().read(true).custom_flags(no_wait).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is not a file"));
+    }
+    Ok(file)
 }

@@ -188,3 +188,36 @@ async fn without_a_repository_nothing_is_noted() {
     assert_eq!(beginnings.since(session, folder.path()).await.unwrap(), None);
     assert!(!folder.path().join("beginnings").exists());
 }
+
+#[test]
+fn a_pipe_in_place_of_a_file_of_the_repository_holds_nobody() {
+    for name in ["index", "info/exclude", "config", "commondir"] {
+        let site = Site::new();
+        let file = site.work().join(".git").join(name);
+        if file.exists() {
+            fs::remove_file(&file).unwrap();
+        }
+        let (pipe, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+        rustix::fs::mknodat(rustix::fs::CWD, &file, pipe, mode, 0).unwrap();
+        // On a thread of its own, because nothing ends a thread that a pipe holds.
+        let (told, noted) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(site.beginnings.note(SessionId::generate(), &site.work()));
+            told.send(()).unwrap();
+        });
+        let in_time = noted.recv_timeout(Duration::from_secs(60));
+        assert!(in_time.is_ok(), "a pipe named {name} held the server");
+    }
+}
+
+#[test]
+fn a_file_of_the_repository_that_is_too_long_is_not_copied() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("from"), "12345").unwrap();
+    repository::copy(&at("from"), &at("to"), 5).unwrap();
+    assert_eq!(fs::read(at("to")).unwrap(), b"12345");
+    assert!(repository::copy(&at("from"), &at("too long"), 4).is_err());
+    assert!(!at("too long").exists());
+}

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use ignore::WalkBuilder;
 use sha2::{Digest as _, Sha256};
 
-use super::transcript::{NO_LINK, hex};
+use super::transcript::{NO_LINK, NO_WAIT, hex};
 
 /// How many files are compared. The largest repositories have ten times as many, and would keep a
 /// disk busy for a minute.
@@ -122,9 +122,6 @@ impl Contents {
         self.digest.update(text);
     }
 }
-
-/// Opens without blocking: a pipe in the place of a file would wait for a writer.
-const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 
 /// The longest file of a repository's own that is read here.
 const MAX_REF_BYTES: u64 = 4 * 1024 * 1024;

@@ -23,6 +23,9 @@ const MAX_FOLDERS: usize = 10_000;
 /// A link is not opened.
 pub(crate) const NO_LINK: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
+/// Opens without blocking: a pipe in the place of a file would wait for a writer.
+pub(crate) const NO_WAIT: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+
 /// Why a parked agent cannot be woken. Nothing of it has run, and nothing will.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unwakeable {
@@ -63,7 +66,7 @@ fn is_plain(path: &Path) -> bool {
 pub(crate) fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let mut options = File::options();
-    let file = options.read(true).custom_flags(NO_LINK).open(path)?;
+    let file = options.read(true).custom_flags(NO_LINK | NO_WAIT).open(path)?;
     file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
     if text.len() as u64 > MAX_BYTES {
         return Err(io::Error::other("it is too long"));
@@ -297,6 +300,16 @@ mod tests {
         std::os::unix::fs::symlink(&elsewhere, folder.join("t.jsonl")).unwrap();
         assert_eq!(find(&place), None);
         assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), PARKED);
+    }
+
+    #[test]
+    fn a_pipe_in_place_of_a_transcript_holds_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        let facts = facts(dir.path(), 0);
+        let (pipe, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+        rustix::fs::mknodat(rustix::fs::CWD, &facts.transcript, pipe, mode, 0).unwrap();
+        let marked = mark(&facts, dir.path(), ApprovalId::generate(), None, |_| false);
+        assert!(matches!(marked, Err(Unwakeable::Changed(_))), "{marked:?}");
     }
 
     #[test]
