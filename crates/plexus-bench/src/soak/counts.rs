@@ -31,8 +31,9 @@ impl Counts {
         processes.retain(|process| process.pid != pid);
         let mut files = below(site.data().join("runs"));
         files.extend(below(site.data().join("parked")));
-        files.extend(below(site.beside("tmp")));
-        files.retain(|file| !is_socket_of_a_killed_cli(file));
+        let temporary = site.beside("tmp");
+        files.extend(below(temporary.clone()));
+        files.retain(|file| !is_of_a_killed_cli(&temporary, file));
         Ok(Self {
             resident_bytes: process::resident_bytes(pid)?,
             descriptors: process::open_fds(pid)?,
@@ -88,12 +89,23 @@ fn below(root: PathBuf) -> Vec<PathBuf> {
     files
 }
 
-/// Whether a file is a socket that a real Claude Code made in its directory for temporary files and
-/// could not remove because it was killed: it is named by the process, and that is gone.
-fn is_socket_of_a_killed_cli(file: &Path) -> bool {
-    let is_of_the_cli = file.parent().is_some_and(|folder| folder.ends_with(CLI_SOCKETS));
-    let pid = file.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
-    is_of_the_cli && pid.is_some_and(|pid| !process::is_alive(pid))
+/// Whether a real Claude Code made a file in the directory for temporary files, and could not remove
+/// it because it was killed: a socket, named by a process that is gone; or its notes of where a
+/// command ended, of what a command wrote, and of whether it can watch files.
+fn is_of_a_killed_cli(temporary: &Path, file: &Path) -> bool {
+    let Ok(file) = file.strip_prefix(temporary) else { return false };
+    let mut parts = file.iter().filter_map(|part| part.to_str());
+    match (parts.next(), parts.next()) {
+        (Some(CLI_SOCKETS), Some(socket)) => socket
+            .strip_suffix(".sock")
+            .and_then(|pid| pid.parse().ok())
+            .is_some_and(|pid| !process::is_alive(pid)),
+        (Some(note), None) => note.starts_with("claude-") && note.ends_with("-cwd"),
+        (Some(folder), Some(_)) => folder
+            .strip_prefix("claude-")
+            .is_some_and(|user| !user.is_empty() && user.bytes().all(|byte| byte.is_ascii_digit())),
+        _ => false,
+    }
 }
 
 /// The folder for such sockets.
@@ -117,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_socket_of_a_cli_that_is_gone_is_not_counted() {
+    fn only_what_a_killed_cli_leaves_is_not_counted() {
         let own = std::process::id();
         // No process has a number above four millions.
         let gone = 999_999_999;
@@ -126,8 +138,16 @@ mod tests {
             (format!("tmp/cc-socks/{own}.sock"), false),
             ("tmp/cc-socks/other.sock".to_owned(), false),
             (format!("tmp/{gone}.sock"), false),
+            ("tmp/claude-dce5-cwd".to_owned(), true),
+            ("tmp/claude-0/fswatch-probe-CT36SG/probe".to_owned(), true),
+            ("tmp/claude-1000/-work/tasks/bmuhjy681.output".to_owned(), true),
+            ("tmp/claude-plexus/file".to_owned(), false),
+            ("tmp/claude-/file".to_owned(), false),
+            ("tmp/claude-0".to_owned(), false),
+            ("data/claude-0/file".to_owned(), false),
         ] {
-            assert_eq!(is_socket_of_a_killed_cli(Path::new(&file)), is_excused, "{file}");
+            let judged = is_of_a_killed_cli(Path::new("tmp"), Path::new(&file));
+            assert_eq!(judged, is_excused, "{file}");
         }
     }
 }
