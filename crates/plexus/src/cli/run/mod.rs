@@ -3,13 +3,15 @@
 //! the cost and how to go on.
 //!
 //! In reading order: this file starts the chat; [`supervise`] is the loop that shows what happens,
-//! [`asking`] its part about questions, [`talking`] its part about lines to the agent; [`view`]
-//! prints events, [`live`] keeps live pieces of text apart from what comes whole; [`question`] is
-//! the dialogue about one call; [`keyboard`] reads keys and can stop reading, [`line`] makes lines
-//! of them; [`editor`] opens `$EDITOR`, [`pager`] `$PAGER`.
+//! [`asking`] its part about questions, [`talking`] its part about lines to the agent, [`ending`]
+//! its part about the end of a chat; [`view`] prints events, [`live`] keeps live pieces of text
+//! apart from what comes whole; [`question`] is the dialogue about one call; [`keyboard`] reads
+//! keys and can stop reading, [`line`] makes lines of them; [`editor`] opens `$EDITOR`, [`pager`]
+//! `$PAGER`.
 
 mod asking;
 mod editor;
+mod ending;
 mod keyboard;
 mod line;
 pub(crate) mod live;

@@ -2,7 +2,7 @@
 //! event, a key, a signal.
 //!
 //! [`asking`](super::asking) has its part about questions, [`talking`](super::talking) the part
-//! about lines that the person types to the agent.
+//! about lines that the person types to the agent, [`ending`](super::ending) the end of a chat.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use futures::StreamExt as _;
 use plexus_client::wire::{
-    ApprovalId, ChatCancelled, ChatEvent, Delta, ErrorKind, FollowParams, Refused, Said, Session,
-    SessionId, SessionRef, SessionStatus, Usage,
+    ApprovalId, ChatCancelled, ChatEvent, Delta, ErrorKind, FollowParams, Refused, Session,
+    SessionId, Usage,
 };
 use plexus_client::{Client, ClientError, Event, FollowItem};
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,7 +21,6 @@ use super::keyboard::{self, Reading};
 use super::line::Typed;
 use super::question::Question;
 use super::view::{Form, View, note_decision};
-use super::{code_of, poll_from};
 use crate::cli::screen::{Screen, now_ms};
 use crate::cli::server::failed;
 use crate::cli::{exit, sanitize};
@@ -79,13 +78,13 @@ pub(in crate::cli) struct Supervision {
     pub(super) cancelling: Option<JoinHandle<Result<ChatCancelled, ClientError>>>,
     pub(super) started_ms: i64,
     /// How many events of the chat were shown.
-    shown: u32,
+    pub(super) shown: u32,
     /// How many events the chat has, once the session has said that it is over.
-    whole: Option<u32>,
-    usage: Option<Usage>,
+    pub(super) whole: Option<u32>,
+    pub(super) usage: Option<Usage>,
     /// What the session had cost when its newest chat ended.
     pub(super) spent_usd: f64,
-    refused: Refused,
+    pub(super) refused: Refused,
     /// Whether the person was told what the prompt is for.
     pub(super) knows_prompt: bool,
     /// How often it was time to draw the activity indicator.
@@ -353,53 +352,6 @@ impl Supervision {
             Err(error) => {
                 self.view.line(&format!("could not {}", sanitize::one_line(&error.to_string())))?;
                 Ok(Flow::On)
-            }
-        }
-    }
-
-    /// Ends, or waits for the next line, when the session says that this chat is over.
-    async fn perhaps_ended(&mut self, at_ms: i64) -> Result<Flow> {
-        if self.stage != Stage::Working {
-            return Ok(Flow::On);
-        }
-        let session = match self.client.session(&SessionRef::id(self.session.id)).await {
-            Ok(session) => session,
-            Err(error) if error.is_absence() => return Ok(Flow::On),
-            Err(error) => return Err(failed(error)),
-        };
-        let status = match session.status {
-            _ if session.chat != Some(self.chat) => SessionStatus::Complete,
-            Said::Known(status) if !status.is_busy() => status,
-            // A status that this version does not know is not an end.
-            Said::Known(_) | Said::Unknown(_) => return Ok(Flow::On),
-        };
-        // The status is of now, and the events are read later than they happen: what follows an
-        // unreadable line is shown too.
-        let whole = match poll_from(&self.client, self.session.id, self.chat, self.shown).await {
-            Ok(rest) => rest.total_events,
-            Err(error) if error.is_absence() => return Ok(Flow::On),
-            Err(error) => return Err(failed(error)),
-        };
-        if self.shown < whole {
-            self.whole = Some(whole);
-            return Ok(Flow::On);
-        }
-        self.spent_usd = session.spent.cost_usd;
-        let code = if self.interrupts > 0 && status == SessionStatus::Cancelled {
-            exit::INTERRUPTED
-        } else {
-            code_of(status, self.refused)
-        };
-        let ms = at_ms - self.started_ms;
-        let usage = self.usage.as_ref();
-        match self.talk {
-            Talk::Once => {
-                self.view.ended(status, ms, usage, self.refused, &self.ways_on())?;
-                Ok(Flow::End(code))
-            }
-            Talk::On => {
-                self.view.ended(status, ms, usage, self.refused, &[])?;
-                self.wait_for_a_line(code).await
             }
         }
     }
