@@ -11,8 +11,8 @@ use plexus_rules::{
     Scope,
 };
 use plexus_store::{
-    Change, DecidedBy, NewRule, Owner, Priority, RemoveRules, RuleScope, StoreError, StoredRule,
-    UnixMillis,
+    Change, DecidedBy, NewRule, Owner, PageRequest, Priority, RemoveRules, RuleScope, StoreError,
+    StoredRule, UnixMillis, limits,
 };
 use plexus_wire::{
     Done, Remember, RuleAddParams, RuleAdded, RuleAuthor, RuleList, RuleRemoveParams, RulesParams,
@@ -26,6 +26,13 @@ use crate::claudecode::page;
 
 /// The namespace of the ids of remembered rules: the same answer given twice is one rule.
 const REMEMBERED: Uuid = Uuid::from_u128(0x8c52_3f1d_6a0b_5e47_9d10_4b7f_c3a2_61e5);
+
+/// How many rules one session may have, also those that are spent: each question, whoever asks it,
+/// is judged by the rules of all.
+const MAX_RULES_OF_SESSION: usize = 500;
+
+/// How many bytes their texts may have together: the rules in force are held in memory.
+const MAX_RULE_BYTES_OF_SESSION: usize = 1024 * 1024;
 
 /// The rule that a decision is remembered as; nothing when it is not.
 #[derive(Default)]
@@ -82,6 +89,12 @@ fn from_store(stored: &StoredRule) -> plexus_wire::Rule {
         created_at: Some(stored.created_at.into()),
         handle: Some(handles::rule(rule.id)),
     }
+}
+
+/// The bytes of a rule's texts.
+fn bytes_of(rule: &NewRule) -> usize {
+    let examples = rule.matches.iter().chain(&rule.does_not_match).map(String::len);
+    rule.pattern.len() + rule.reason.as_ref().map_or(0, String::len) + examples.sum::<usize>()
 }
 
 fn unreadable(error: PatternError, field: &str) -> CallError {
@@ -142,7 +155,7 @@ impl Loopback {
             Caller::Session(id) => Owner::Session(*id),
             Caller::Operator | Caller::Child(_) | Caller::Device(_) => Owner::Operator,
         };
-        Ok(NewRule {
+        let new = NewRule {
             id: RuleId::generate(),
             decision: params.decision,
             pattern: params.pattern,
@@ -154,7 +167,35 @@ impl Loopback {
             reason: params.reason,
             matches,
             does_not_match,
-        })
+        };
+        self.has_room_for(&new).await?;
+        Ok(new)
+    }
+
+    /// Refuses a rule that is one too many for the session that makes it. The operator's are not
+    /// counted.
+    async fn has_room_for(&self, new: &NewRule) -> Result<(), CallError> {
+        if new.author == Owner::Operator {
+            return Ok(());
+        }
+        let (mut rules, mut bytes) = (1, bytes_of(new));
+        let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
+        while let Some(page) = next {
+            let found = self.store.rules(page).await?;
+            for stored in found.items.iter().filter(|it| it.rule.author == new.author) {
+                rules += 1;
+                bytes += bytes_of(&stored.rule);
+            }
+            next = page.then(found.next);
+        }
+        if rules <= MAX_RULES_OF_SESSION && bytes <= MAX_RULE_BYTES_OF_SESSION {
+            return Ok(());
+        }
+        Err(CallError::conflict(format_args!(
+            "add a rule: one session may have {MAX_RULES_OF_SESSION} rules, with \
+             {MAX_RULE_BYTES_OF_SESSION} bytes of texts together"
+        ))
+        .with_hint("remove some of yours with loopback.rule_remove"))
     }
 
     /// A session's rules end with its run; one whose run is over makes none. A parent outside has

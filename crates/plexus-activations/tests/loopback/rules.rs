@@ -175,6 +175,29 @@ async fn a_rule_that_does_not_mean_what_it_says_is_refused_whole() {
 }
 
 #[tokio::test]
+async fn a_session_has_a_bounded_number_of_rules() {
+    let hub = ChildlessHub::new().await;
+    let parent = hub.ok("identity.parent", json!({"name": "outside"})).await;
+    let caller = Caller::Session(parent["session_id"].as_str().unwrap().parse().unwrap());
+    let deny = |pattern: String| json!({"decision": "deny", "pattern": pattern});
+    let long = deny(format!("Bash({})", "x".repeat(1024 * 1024 - 10)));
+    for n in 0..500 {
+        hub.call_as(caller, "loopback.rule_add", deny(format!("Bash({n})"))).await.unwrap();
+    }
+    for more in [deny("Bash(500)".to_owned()), long.clone()] {
+        let refused = hub.call_as(caller, "loopback.rule_add", more).await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Conflict, "{refused:?}");
+    }
+    // Others have room for their own.
+    add(&hub, deny("Bash(500)".to_owned())).await;
+    let other = hub.ok("identity.parent", json!({"name": "other"})).await;
+    let other = Caller::Session(other["session_id"].as_str().unwrap().parse().unwrap());
+    hub.call_as(other, "loopback.rule_add", long).await.unwrap();
+    let refused = hub.call_as(other, "loopback.rule_add", deny("Bash(x:*)".to_owned())).await;
+    assert_eq!(refused.unwrap_err().kind, ErrorKind::Conflict);
+}
+
+#[tokio::test]
 async fn a_remembered_answer_releases_what_it_covers_each_on_its_own_record() {
     let hub = Arc::new(ChildlessHub::new().await);
     let (one, two) = (hub.create("one", json!({})).await, hub.create("two", json!({})).await);
