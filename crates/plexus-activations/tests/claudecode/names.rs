@@ -55,6 +55,20 @@ async fn the_name_by_which_a_parent_outside_is_known_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn metadata_make_no_session_a_parent_outside() {
+    let hub = SimulatedHub::new().await;
+    let parent = hub.create("parent", json!({"can_spawn": true})).await;
+    let caller = Caller::Session(parent.parse::<SessionId>().unwrap());
+    let work = hub.work();
+    let params = json!({"name": "child", "working_dir": work, "metadata": {"identity": true}});
+    let child = hub.call_as(caller, "agents.create", params).await.unwrap();
+    let rename = json!({"session_id": child["id"], "new_name": "other"});
+    hub.call_as(caller, "agents.rename", rename).await.unwrap();
+    let chat = json!({"session_id": child["id"], "prompt": "hello"});
+    hub.call_as(caller, "agents.chat_async", chat).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_chat_in_which_something_was_denied_says_so() {
     let hub = SimulatedHub::new().await;
     let session = hub.create("s", json!({})).await;
