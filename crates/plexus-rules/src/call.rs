@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use plexus_wire::{FileEdit, SessionId, ShellLanguage, ToolCall, ToolTarget};
+use plexus_wire::{FileChange, FileEdit, SessionId, ShellLanguage, ToolCall, ToolTarget};
 use serde_json::json;
 
 use super::files::Family;
-use super::notation::{self, NETWORK_TOOL};
+use super::notation::{self, NETWORK_TOOL, WRITE_TOOL};
 use super::paths::PathResolver;
 
 /// One tool call and its origin. It holds everything a decision depends on, so that a decision can
@@ -45,9 +45,11 @@ impl<'a> Call<'a> {
             // kept.
             ToolTarget::Write { .. } if one_of(Family::Edit) => tool_name.into(),
             ToolTarget::Write { changes } => {
-                let whole = |edit: &FileEdit| matches!(edit, FileEdit::Whole { .. });
-                let all_whole = changes.iter().all(|change| whole(&change.edit));
-                if all_whole { "Write".into() } else { "Edit".into() }
+                if changes.iter().all(is_whole) {
+                    WRITE_TOOL.into()
+                } else {
+                    "Edit".into()
+                }
             }
             ToolTarget::Read { .. } if one_of(Family::Read) => tool_name.into(),
             ToolTarget::Read { .. } => "Read".into(),
@@ -61,6 +63,11 @@ impl<'a> Call<'a> {
             | ToolTarget::Other {} => tool_name.into(),
         }
     }
+}
+
+/// Says whether a change writes a whole file.
+pub(super) fn is_whole(change: &FileChange) -> bool {
+    matches!(change.edit, FileEdit::Whole { .. })
 }
 
 /// Why an example is not a call.

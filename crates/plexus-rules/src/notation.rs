@@ -13,6 +13,9 @@ const BASH_FIELDS: &[&str] = &["command", "description", "timeout", "run_in_back
 /// The tool under which a wall asks about a connection. No agent has it.
 pub const NETWORK_TOOL: &str = "Network";
 
+/// The tool that writes whole files.
+pub(crate) const WRITE_TOOL: &str = "Write";
+
 /// The fields of a question about a connection.
 const CONNECT_FIELDS: &[&str] = &["host", "port"];
 
@@ -200,7 +203,15 @@ fn stays_below(pattern: &Value) -> bool {
             && !pattern.contains("..")
             && !pattern.contains(['\\', '{', '(', '$'])
             && !pattern.chars().any(char::is_control)
+            && !pattern.split('/').any(may_be_parent)
     })
+}
+
+/// Returns whether a step of a file pattern may stand for `..`, with wildcards for its dots. Of the
+/// usual patterns it is known that they do not.
+fn may_be_parent(step: &str) -> bool {
+    let is_usual = !step.contains(['*', '?', '[']) || matches!(step, "*" | "**" | "*.*");
+    !is_usual && globset::Glob::new(step).map_or(true, |it| it.compile_matcher().is_match(".."))
 }
 
 #[cfg(test)]
@@ -227,6 +238,16 @@ mod tests {
             })
             .collect();
         assert_eq!(texts, [("one", "two", false), ("three", "four", true)]);
+    }
+
+    #[test]
+    fn a_file_pattern_may_not_stand_for_the_directory_above() {
+        for pattern in [".*/x", ".?/x", "[.][.]/x", "a/??/x", "[!a]*/x", "*?/x", "[", "../x"] {
+            assert!(!stays_below(&json!(pattern)), "{pattern}");
+        }
+        for pattern in ["**/*.rs", "*.*", "src/?.rs", ".*rc", ".github/*", "[a-z]*.rs"] {
+            assert!(stays_below(&json!(pattern)), "{pattern}");
+        }
     }
 
     #[test]

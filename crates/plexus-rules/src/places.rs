@@ -36,6 +36,11 @@ impl PathRules {
         }
     }
 
+    /// Returns the rules that deny or ask.
+    pub(super) fn guards(&self) -> impl Iterator<Item = &usize> {
+        self.0.values().flat_map(|places| &places.guarding)
+    }
+
     /// Returns every rule that may fit the path, some of them perhaps twice.
     pub(super) fn near(&self, target: &Target<'_>) -> Vec<usize> {
         let mut near = Vec::new();

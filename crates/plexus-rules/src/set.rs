@@ -5,14 +5,17 @@ use std::collections::HashMap;
 use plexus_wire::{RuleId, ToolTarget};
 
 use super::Fit;
-use super::bash::BashIndex;
+use super::bash::{BashIndex, Touch, paths_named};
 use super::call::Call;
-use super::notation::NETWORK_TOOL;
+use super::notation::{NETWORK_TOOL, WRITE_TOOL};
 use super::pattern::Kind;
 use super::places::PathRules;
 use super::rule::{Author, Decision, Rule, Scope};
 use super::target::Target;
 use super::web::Address;
+
+/// The tools whose rules that deny or ask are looked for in the words of commands too.
+const FILE_TOOLS: &[&str] = &["Read", "Edit", WRITE_TOOL];
 
 /// The decision of the rules about a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,26 +117,88 @@ impl RuleSet {
             }
         }
         if let Some(rest) = tool.strip_prefix("mcp__") {
-            let server = rest.split("__").next().unwrap_or(rest);
-            for at in whole(self.mcp_servers.get(server)).filter(|&at| holds(at)) {
+            for at in servers(rest).flat_map(|server| whole(self.mcp_servers.get(server))) {
                 if let Some(Kind::McpPrefix { prefix, .. }) = self.kind(at)
                     && tool.starts_with(prefix)
+                    && holds(at)
                 {
                     findings.matches(at);
                 }
             }
         }
         match &*tool {
-            "Bash" => self.bash.find(&self.rules, call, holds, &mut findings),
+            "Bash" => {
+                self.bash.find(&self.rules, call, holds, &mut findings);
+                self.guard_named(call, holds, &mut findings);
+            }
             "WebFetch" => self.find_hosts(call, holds, &mut findings),
             NETWORK_TOOL => self.find_connections(call, holds, &mut findings),
             tool => {
                 if let Some(rules) = self.paths.get(tool) {
                     self.find_paths(rules, call, holds, &mut findings);
                 }
+                if tool != WRITE_TOOL {
+                    self.guard_writes(call, holds, &mut findings);
+                }
             }
         }
         findings
+    }
+
+    /// Finds the rules that deny or ask about writing, for a call of another tool that writes whole
+    /// files beside its other changes.
+    fn guard_writes(
+        &self,
+        call: &Call<'_>,
+        holds: &dyn Fn(usize) -> bool,
+        findings: &mut Findings<'_>,
+    ) {
+        let guards = |at: &usize| {
+            self.rules.get(*at).is_some_and(|rule| rule.decision != Decision::Allow) && holds(*at)
+        };
+        for target in Target::written_whole(call) {
+            for at in whole(self.whole_tools.get(WRITE_TOOL)).filter(guards) {
+                findings.matches(at);
+            }
+            if let Some(rules) = self.paths.get(WRITE_TOOL) {
+                self.find_path(rules, &target, call, &|at| guards(&at), findings);
+            }
+        }
+    }
+
+    /// Finds the rules that deny or ask about a file, for a command that names it.
+    fn guard_named(
+        &self,
+        call: &Call<'_>,
+        holds: &dyn Fn(usize) -> bool,
+        findings: &mut Findings<'_>,
+    ) {
+        let ToolTarget::Shell { command, .. } = &call.tool.target else { return };
+        let of_files = || FILE_TOOLS.iter().filter_map(|tool| Some((*tool, self.paths.get(tool)?)));
+        if of_files().all(|(_, rules)| rules.guards().next().is_none()) {
+            return;
+        }
+        let guards = |at: &usize| {
+            self.rules.get(*at).is_some_and(|rule| rule.decision != Decision::Allow) && holds(*at)
+        };
+        let Some(named) = paths_named(command, call) else {
+            for at in of_files().flat_map(|(_, rules)| rules.guards()).copied().filter(guards) {
+                findings.may_match(at, "the command names too many files to be looked up");
+            }
+            return;
+        };
+        for (path, touch) in named {
+            let target = Target::named(call, &path);
+            for (_, rules) in of_files().filter(|it| touch == Touch::Writes || it.0 == "Read") {
+                for at in rules.near(&target).into_iter().filter(guards) {
+                    if let Some(Kind::Path(_, pattern)) = self.kind(at)
+                        && pattern.guards(&target) == Fit::Yes
+                    {
+                        findings.may_match(at, "the command names a file that it is about");
+                    }
+                }
+            }
+        }
     }
 
     fn kind(&self, at: usize) -> Option<&Kind> {
@@ -211,12 +276,12 @@ impl RuleSet {
             let (Some(rule), Some(Kind::Reach(reach))) = (self.rules.get(at), self.kind(at)) else {
                 continue;
             };
-            let fits = match rule.decision {
-                Decision::Allow => call.tool.doubt.is_none() && reach.covers(host, *port),
-                Decision::Deny | Decision::Ask => reach.guards(host, *port),
-            };
-            if fits {
-                findings.matches(at);
+            match rule.decision {
+                Decision::Allow if call.tool.doubt.is_none() && reach.covers(host, *port) => {
+                    findings.matches(at);
+                }
+                Decision::Allow => {}
+                Decision::Deny | Decision::Ask => findings.fit(at, reach.guards(host, *port)),
             }
         }
     }
@@ -263,6 +328,14 @@ impl RuleSet {
 
 fn whole(rules: Option<&Vec<usize>>) -> impl Iterator<Item = usize> {
     rules.into_iter().flatten().copied()
+}
+
+/// Returns the names that the server in `SERVER__TOOL` may have: with three underscores, the first
+/// may belong to the server or the last to the tool.
+fn servers(rest: &str) -> impl Iterator<Item = &str> {
+    let end = rest.find("__").unwrap_or(rest.len());
+    let more = rest[end..].bytes().take_while(|&byte| byte == b'_').count().saturating_sub(2);
+    (end..=end + more).filter_map(|end| rest.get(..end))
 }
 
 /// The rules found for one call. Within each kind, the smallest position (the smallest id) wins.

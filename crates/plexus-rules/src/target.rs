@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 
 use plexus_wire::ToolTarget;
 
-use super::call::Call;
+use super::call::{Call, is_whole};
 use super::files::{Anchor, fold};
 use super::paths::resolve;
 use super::wildcards::Pairs;
@@ -74,6 +74,18 @@ impl<'a> Target<'a> {
             }
             _ => vec![Self::of(call, None, Reach::File)],
         }
+    }
+
+    /// Reads a path that a command names.
+    pub(super) fn named(call: &Call<'a>, path: &str) -> Self {
+        Self::of(call, Some(path), Reach::File)
+    }
+
+    /// Reads the paths of the files that a call writes whole.
+    pub(super) fn written_whole(call: &Call<'a>) -> Vec<Self> {
+        let ToolTarget::Write { changes } = &call.tool.target else { return Vec::new() };
+        let whole = changes.iter().filter(|change| is_whole(change));
+        whole.map(|change| Self::of(call, Some(&change.path), Reach::File)).collect()
     }
 
     fn of(call: &Call<'a>, path: Option<&str>, reach: Reach) -> Self {

@@ -86,6 +86,22 @@ fn every_file_of_a_patch_needs_a_rule_and_one_denied_file_denies_it() {
 }
 
 #[test]
+fn a_patch_that_also_writes_a_whole_file_is_denied_as_a_write() {
+    let mut call = patch(&["/src/a.rs", "/src/secret/new"]);
+    let ToolTarget::Write { changes } = &mut call.target else { panic!("no write") };
+    changes[1].edit = FileEdit::Whole { after: "/after".to_owned() };
+    for (pattern, decision) in [
+        ("Write(/src/secret/**)", Decision::Deny),
+        ("Write", Decision::Deny),
+        ("Write(/src/a.rs)", Decision::Allow),
+        ("Write(/etc/**)", Decision::Allow),
+    ] {
+        let rules = RuleSet::new([rule(Decision::Allow, "Edit"), rule(Decision::Deny, pattern)]);
+        assert_eq!(decide(&rules, &call), decision, "deny {pattern}");
+    }
+}
+
+#[test]
 fn accepted_edits_are_those_whose_files_are_all_inside() {
     let inside = |paths: &[&str]| {
         with_tool(&patch(paths), |call| is_edit_inside(call, [std::path::Path::new("/src")]))

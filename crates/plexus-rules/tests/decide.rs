@@ -244,6 +244,48 @@ fn mcp_patterns_name_a_tool_a_prefix_or_a_server() {
     }
 }
 
+#[test]
+fn underscores_of_a_server_do_not_hide_it_from_a_deny() {
+    let rules = set(&[(Allow, "mcp__files"), (Deny, "mcp__files_")]);
+    for (tool, decision) in [
+        ("mcp__files__read", Allow),
+        ("mcp__files___read", Deny),
+        ("mcp__files____read", Deny),
+        ("mcp__filesx__read", Ask),
+    ] {
+        assert_eq!(decide(&rules, tool, &json!({})).decision, decision, "{tool}");
+    }
+}
+
+#[test]
+fn a_deny_of_a_host_sees_each_of_its_spellings() {
+    let rules = set(&[
+        (Allow, "Network"),
+        (Deny, "Network(domain:169.254.169.254)"),
+        (Deny, "Network(domain:example.org)"),
+    ]);
+    for (host, decision) in [
+        ("example.net", Allow),
+        ("EXAMPLE.org.", Deny),
+        ("2852039166", Deny),
+        ("0xa9.0xfe.43518", Deny),
+        ("::ffff:169.254.169.254", Deny),
+        ("example\u{3002}org", Deny),
+        ("example org", Ask),
+    ] {
+        let verdict = decide(&rules, "Network", &json!({ "host": host, "port": 80 }));
+        assert_eq!(verdict.decision, decision, "{host}");
+    }
+}
+
+#[test]
+fn a_path_deny_sees_letters_that_some_file_systems_take_for_the_same() {
+    let rules = set(&[(Allow, "Read"), (Deny, "Read(/src/secrets/**)")]);
+    for path in ["/src/\u{17f}ecrets/x", "/SRC/SECRETS/x", "/\u{17f}rc/secrets/x"] {
+        assert_eq!(decide(&rules, "Read", &json!({ "file_path": path })).decision, Ask, "{path}");
+    }
+}
+
 /// The call of these tests comes from session 2, a child of session 1, at second 1000.
 #[test]
 fn a_rule_holds_for_its_scope_its_time_and_its_uses() {

@@ -1,7 +1,12 @@
 //! The rules that together cover a command line: every simple command in it, each by a rule that
 //! names it.
 
-use super::super::known;
+use std::io;
+use std::path::Path;
+
+use super::super::call::Call;
+use super::super::known::{self, Effect};
+use super::super::paths::{Entry, PathResolver};
 use super::super::pattern::CommandPattern;
 use super::super::shell::programs::{self, Nature};
 use super::super::shell::{self, MAX_DEPTH, Script, Word};
@@ -16,14 +21,31 @@ struct Place {
     piped: bool,
     /// Whether another command of the line may make files, which its file patterns then match.
     beside_makers: bool,
+    /// Whether another command of the line may change where a path leads.
+    beside_movers: bool,
     depth: usize,
+}
+
+/// The file system while another command changes it: nothing is known of any path.
+struct Changing;
+
+impl PathResolver for Changing {
+    fn look(&self, _: &Path) -> io::Result<Entry> {
+        Err(io::Error::from(io::ErrorKind::WouldBlock))
+    }
 }
 
 impl Matcher<'_> {
     /// Returns the rules that together cover every command of the script, or why there are none.
     pub(super) fn cover(&self, script: &Script) -> Result<Vec<usize>, String> {
         let mut covering = Vec::new();
-        let place = Place { alone: true, piped: false, beside_makers: false, depth: 0 };
+        let place = Place {
+            alone: true,
+            piped: false,
+            beside_makers: false,
+            beside_movers: false,
+            depth: 0,
+        };
         self.cover_script(script, place, &mut covering)?;
         covering.sort_unstable();
         covering.dedup();
@@ -49,13 +71,16 @@ impl Matcher<'_> {
         let is_only = script.commands.len() == 1;
         let makes = |command: &shell::Simple| !only_shows(&command.words);
         let beside_makers = place.beside_makers || !is_only && script.commands.iter().any(makes);
-        for command in &script.commands {
+        for (at, command) in script.commands.iter().enumerate() {
             if let Some(doubt) = command.doubts.first() {
                 return Err(doubt.clone());
             }
             let alone = is_only && place.depth == 0;
             let piped = place.piped || command.piped;
-            let place = Place { alone, piped, beside_makers, ..place };
+            let mut others = script.commands.iter().enumerate().filter(|(other, _)| *other != at);
+            let beside_movers =
+                place.beside_movers || others.any(|(_, other)| programs::moves_paths(&other.words));
+            let place = Place { alone, piped, beside_makers, beside_movers, ..place };
             self.cover_command(&command.words, place, covering)?;
         }
         Ok(())
@@ -93,8 +118,8 @@ impl Matcher<'_> {
                         continue;
                     }
                     // The rule's author read the command but not its input, which another command
-                    // writes. Only programs in the tables are known not to execute their input.
-                    if place.piped && known::check(words, 0, self.call).is_err() {
+                    // writes.
+                    if place.piped && self.takes_input(words, place).is_err() {
                         why.get_or_insert(format!(
                             "`{}` gets its input from another command",
                             show(words)
@@ -144,9 +169,8 @@ impl Matcher<'_> {
             ));
         }
         match programs::nature(words) {
-            // No table lists a program that executes its input.
-            Nature::Plain if place.piped => known::check(words, 0, self.call),
-            Nature::Plain => known::check(words, named, self.call),
+            Nature::Plain if place.piped => self.takes_input(words, place),
+            Nature::Plain => self.check(words, named, place),
             Nature::Runs(start) => {
                 if place.depth >= MAX_DEPTH {
                     return Err("commands are nested deeper than they are followed".into());
@@ -155,7 +179,7 @@ impl Matcher<'_> {
             }
             Nature::Script(text) => self.cover_script(&shell::read(&text), inner, covering),
             Nature::Hidden { named: Some(enough) } if named >= enough && !place.piped => {
-                known::check(words, named, self.call)
+                self.check(words, named, place)
             }
             Nature::Hidden { .. } | Nature::RunsWithMore(_) => {
                 Err(format!("what `{}` would run cannot be seen", show(words)))
@@ -173,11 +197,40 @@ impl Matcher<'_> {
             }
         }
     }
+
+    /// Checks that the arguments are known to be harmless, also while the other commands run.
+    fn check(&self, words: &[Word], named: usize, place: Place) -> Result<(), String> {
+        known::check(words, named, self.call)?;
+        // Git follows no links below the top of the repository, and the project's own code can read
+        // what it likes.
+        let follows = words.first().and_then(Word::literal) != Some("git")
+            && known::entry_of(words).is_some_and(|it| it.effect != Effect::RunsProject);
+        if place.beside_movers && follows {
+            let call = Call { paths: &Changing, ..*self.call };
+            known::check(words, named, &call).map_err(|_| {
+                format!("another command may change where the paths of `{}` lead", show(words))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Checks that a command is known not to execute its input. No table lists a program that does,
+    /// but the project's own code may.
+    fn takes_input(&self, words: &[Word], place: Place) -> Result<(), String> {
+        self.check(words, 0, place)?;
+        if known::entry_of(words).is_some_and(|entry| entry.effect == Effect::RunsProject) {
+            return Err(format!(
+                "`{}` runs code of the project, which may execute what another command gives it",
+                show(words)
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// Says whether a command is known to change nothing.
 fn only_shows(words: &[Word]) -> bool {
-    known::entry_of(words).is_some_and(|entry| entry.effect == known::Effect::Shows)
+    known::entry_of(words).is_some_and(|entry| entry.effect == Effect::Shows)
 }
 
 /// Says whether the shell may make an option of a file pattern that was none when it was judged.

@@ -3,16 +3,18 @@
 //! asked.
 
 use super::super::known;
-use super::super::pattern::CommandPattern;
 use super::super::set::Findings;
-use super::super::shell::names::{ALIASES, GROUPS};
-use super::super::shell::programs::{self, Nature, Reach, base_name};
+use super::super::shell::programs::{self, Nature, Reach};
 use super::super::shell::{self, MAX_DEPTH, Script, Simple, Word};
-use super::{Matcher, guard_key};
+use super::spelling::{self, Sequence};
+use super::{Matcher, guard_keys};
 
 /// Characters that may make a text more than one word to a shell.
 const SCRIPT_CHARACTERS: &[char] =
     &[' ', '\t', '\n', ';', '|', '&', '$', '`', '\\', '\'', '"', '(', '<', '>'];
+
+/// The most letters that are combined with one that takes a value: nobody writes more.
+const MAX_LETTERS: usize = 4;
 
 impl Matcher<'_> {
     /// Finds the rules that deny or ask.
@@ -28,6 +30,9 @@ impl Matcher<'_> {
         }
         for text in &script.unread {
             self.guard_words(&shell::crude_words(text), Standing::RunsOthers, findings);
+        }
+        for text in &script.given {
+            self.guard_text(text, findings);
         }
     }
 
@@ -117,8 +122,9 @@ impl Matcher<'_> {
         // The shell removes quotes when it runs the text.
         let plain: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
         self.guard_words(&shell::crude_words(&plain), Standing::Text, findings);
-        // A value may follow the letter of its option without a space: `-Oless`.
-        if let Some(value) = plain.strip_prefix('-').and_then(|letters| letters.get(1..)) {
+        // A value may follow the letters of its option without a space: `-Oless`, `-nOless`.
+        let letters = plain.strip_prefix('-').unwrap_or_default();
+        for value in (1..=MAX_LETTERS).filter_map(|letter| letters.get(letter..)) {
             self.guard_words(&shell::crude_words(value), Standing::Text, findings);
         }
     }
@@ -134,14 +140,20 @@ impl Matcher<'_> {
         for start in 0..words.len() {
             let Some(tail) = words.get(start..) else { continue };
             let Some(first) = tail.first().and_then(Word::literal) else { continue };
-            let guards = self.index.guards.get(&guard_key(first)).into_iter().flatten();
-            for &at in guards.filter(|&&at| (self.holds)(at)) {
+            let guards =
+                guard_keys(first).into_iter().filter_map(|key| self.index.guards.get(&key));
+            for &at in guards.flatten().filter(|&&at| (self.holds)(at)) {
                 let sure = match standing {
                     Standing::Command => start == 0,
                     Standing::RunsOthers => true,
                     Standing::Text => false,
                 };
-                match self.pattern(at).map_or(Sequence::No, |pattern| sequence(pattern, tail)) {
+                let Some(pattern) = self.pattern(at) else { continue };
+                let found = match spelling::sequence(pattern, tail, self.call) {
+                    Sequence::No if sure => spelling::apart(pattern, tail, self.call),
+                    found => found,
+                };
+                match found {
                     Sequence::No => {}
                     Sequence::Yes if sure => findings.matches(at),
                     Sequence::Yes => findings.may_match(at, "its words stand among the arguments"),
@@ -161,77 +173,4 @@ enum Standing {
     RunsOthers,
     /// Text in which a command may be named.
     Text,
-}
-
-/// The result of comparing a pattern's words with those of a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sequence {
-    No,
-    Unknown,
-    Yes,
-}
-
-fn sequence(pattern: &CommandPattern, words: &[Word]) -> Sequence {
-    let (named, whole) = match pattern {
-        CommandPattern::Prefix { words } => (words.as_slice(), false),
-        CommandPattern::Exact { words: Some(words), .. } => (words.as_slice(), true),
-        CommandPattern::Exact { words: None, .. } => return Sequence::No,
-    };
-    let (Some((program, named)), Some((first, rest))) = (named.split_first(), words.split_first())
-    else {
-        return Sequence::No;
-    };
-    match first.literal() {
-        None => return Sequence::Unknown,
-        Some(word) if guard_key(word) != guard_key(program) => return Sequence::No,
-        Some(_) => {}
-    }
-    let same = rest.len() >= named.len()
-        && rest.iter().zip(named).all(|(word, name)| word.literal() == Some(name));
-    match rest.get(named.len()) {
-        _ if !same => loosely(base_name(program), named, rest),
-        None => Sequence::Yes,
-        Some(_) if !whole => Sequence::Yes,
-        Some(Word::Literal(_)) => Sequence::No,
-        Some(_) => Sequence::Unknown,
-    }
-}
-
-/// Returns whether the words may mean the same in another order or spelling: options before a
-/// subcommand (`git -C . push`), an abbreviation (`npm publ`), another option of the same meaning
-/// (`rm -r -f` for `rm -rf`).
-fn loosely(program: &str, named: &[String], words: &[Word]) -> Sequence {
-    let options = named.iter().position(|name| name.starts_with('-')).unwrap_or(named.len());
-    let (subcommands, options) = named.split_at(options);
-    let mut words = words.iter();
-    // After an option any word may be its argument.
-    let mut skipped = false;
-    for name in subcommands {
-        loop {
-            let Some(word) = words.next() else { return Sequence::No };
-            let Some(word) = word.literal() else { return Sequence::Unknown };
-            if word == name {
-                break;
-            }
-            let other_name = (!word.is_empty() && name.starts_with(word))
-                || listed_together(ALIASES, program, &[word, name]);
-            let grouping = GROUPS.iter().any(|(it, list)| *it == program && list.contains(&word));
-            if other_name {
-                skipped = true;
-                break;
-            }
-            if word.starts_with(['-', '+']) || grouping {
-                skipped = true;
-            } else if !skipped {
-                return Sequence::No;
-            }
-        }
-    }
-    let other_options = !options.is_empty()
-        && words.any(|word| word.literal().is_none_or(|word| word.starts_with(['-', '+'])));
-    if skipped && options.is_empty() || other_options { Sequence::Unknown } else { Sequence::No }
-}
-
-fn listed_together(lists: &[(&str, &[&str])], program: &str, names: &[&str]) -> bool {
-    lists.iter().any(|(it, list)| *it == program && names.iter().all(|name| list.contains(name)))
 }

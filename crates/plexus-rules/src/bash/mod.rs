@@ -7,9 +7,15 @@
 //!
 //! - [`cover`]: the rules that together allow a command line.
 //! - [`guard`]: the rules that deny or ask, and what may be hidden from them.
+//! - [`named`]: the files that a command names, for rules about files.
+//! - [`spelling`]: the other spellings of a command that a rule denies or asks about.
 
 mod cover;
 mod guard;
+mod named;
+mod spelling;
+
+pub(super) use named::{Touch, paths_named};
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -32,7 +38,7 @@ pub(super) struct BashIndex {
     by_text: HashMap<String, Vec<usize>>,
     /// Allows by their first word.
     allows: HashMap<String, Vec<usize>>,
-    /// Denies and asks by their first word, in lower case: some file systems ignore case.
+    /// Denies and asks by their first word, under the keys of [`guard_keys`].
     guards: HashMap<String, Vec<usize>>,
     /// All denies and asks, for commands that cannot be parsed.
     all_guards: Vec<usize>,
@@ -55,8 +61,8 @@ impl BashIndex {
             }
             Decision::Deny | Decision::Ask => {
                 self.all_guards.push(at);
-                if let Some(first) = first {
-                    self.guards.entry(guard_key(first)).or_default().push(at);
+                for key in first.into_iter().flat_map(|first| guard_keys(first)) {
+                    self.guards.entry(key).or_default().push(at);
                 }
             }
         }
@@ -116,8 +122,16 @@ fn is_working_dir(dir: &Path, call: &Call<'_>) -> bool {
     dir == call.working_dir || real(&dir).is_some_and(|dir| real(call.working_dir) == Some(dir))
 }
 
-fn guard_key(program: &str) -> String {
-    programs::base_name(program).to_ascii_lowercase()
+/// Returns the keys by which guards are found: the program, and the first part of a name with
+/// hyphens, because `git-push` is `git push`.
+fn guard_keys(program: &str) -> Vec<String> {
+    let name = spelling::name_of(program);
+    let mut keys = vec![programs::family(&name).to_owned()];
+    if let Some((first, _)) = name.split_once('-').filter(|(first, _)| !first.is_empty()) {
+        keys.push(programs::family(first).to_owned());
+    }
+    keys.dedup();
+    keys
 }
 
 /// The two sides of a rule set: rules that allow, and guards, which deny or ask.

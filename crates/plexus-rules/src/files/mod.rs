@@ -291,12 +291,13 @@ impl PathPattern {
     }
 }
 
-/// Folds the case of a text, letter by letter, so that folded parts join to the folded whole.
+/// Folds the case of a text, letter by letter, so that folded parts join to the folded whole. Some
+/// letters are the same only as capitals: a file system that ignores case takes `ſ` for `s`.
 pub(super) fn fold(text: &str) -> String {
     if text.is_ascii() {
         text.to_ascii_lowercase()
     } else {
-        text.chars().flat_map(char::to_lowercase).collect()
+        text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
     }
 }
 

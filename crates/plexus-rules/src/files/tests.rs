@@ -81,7 +81,7 @@ mod plain {
     }
 
     fn fold_all(text: &str) -> String {
-        text.chars().flat_map(char::to_lowercase).collect()
+        text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect()
     }
 }
 

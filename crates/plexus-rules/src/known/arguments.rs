@@ -12,6 +12,11 @@ pub(crate) fn entry_of(words: &[Word]) -> Option<&'static Entry> {
     table::find(base_name(word(0)?), word)
 }
 
+/// Says whether a program is in a table by its own name alone: its words are no subcommands.
+pub(crate) fn has_no_subcommands(program: &str) -> bool {
+    table::find(program, |_| None).is_some()
+}
+
 /// Checks that everything after the first `named` words, which the rule itself names, is known to
 /// be harmless.
 ///
@@ -115,6 +120,9 @@ impl Reader<'_> {
             self.operands.push(at);
             return Ok(());
         };
+        if at >= self.named && !self.may_be_file(text) {
+            return Err(self.unknown(text));
+        }
         if self.entry.numbers && letters.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(());
         }
@@ -184,10 +192,15 @@ impl Reader<'_> {
         self.words.get(self.at.saturating_sub(1)).map_or(option, Word::as_written)
     }
 
-    /// Returns whether the value of an option is also harmless as an operand. Some programs take no
-    /// options after their first operand, and read such a value as a file.
+    /// Returns whether the value of an option is also harmless as an operand.
     fn may_be_operand(&self, kind: Kind, value: &str) -> bool {
-        self.operands.is_empty() || matches!(kind, Kind::Num) || Kind::Read.takes(value, self.call)
+        matches!(kind, Kind::Num) || self.may_be_file(value)
+    }
+
+    /// Returns whether a word that is part of an option is also harmless as an operand. Some
+    /// programs take no options after their first operand, and read such a word as a file.
+    fn may_be_file(&self, text: &str) -> bool {
+        self.operands.is_empty() || Kind::Read.takes(text, self.call)
     }
 
     fn check_operands(&self) -> Result<(), String> {

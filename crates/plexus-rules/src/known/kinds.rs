@@ -1,7 +1,9 @@
 //! Kinds of arguments. The tables write each kind by its name in capitals.
 
-use super::places::{is_file, is_inside, is_missing, is_writable, pattern_stays_inside};
-use super::scripts::{is_plain_awk, is_plain_jq, is_plain_sed};
+use super::places::{
+    is_file, is_folder, is_inside, is_module, is_no_repository, is_writable, pattern_stays_inside,
+};
+use super::scripts::{is_plain_awk, is_plain_jq, is_plain_printf, is_plain_sed};
 use crate::call::Call;
 use crate::shell::Word;
 
@@ -16,15 +18,22 @@ pub(super) enum Kind {
     Word,
     /// Text in which no shell builtin finds anything to evaluate.
     Plain,
+    /// A format for `printf` that sets no variable.
+    Printf,
     /// A file or directory that is read, inside the working directory.
     Read,
-    /// The same for programs to which `host:file` and `@file` mean something.
+    /// The same for programs to which `host:file`, `@file` or a file pattern mean something.
     File,
     /// A file that is read, but not a directory: a program that reads a directory's contents would
     /// follow the links in it.
     Leaf,
+    /// A directory that is read. It must be there: the name could mean something else otherwise.
+    Folder,
     /// A file and perhaps a part of it: `tests/test_a.py::test_b`.
     Node,
+    /// A Python module of the project, and perhaps a part of it: `tests.test_a.TestB`. Any other
+    /// module may do something when it is loaded, or have a function that reads commands.
+    Module,
     /// A file or directory that is written, inside the working directory, and that other programs
     /// do not obey.
     Write,
@@ -35,6 +44,8 @@ pub(super) enum Kind {
     Remote,
     /// A git format that does not check signatures: checking starts another program.
     Format,
+    /// What git sorts by, unless that is a signature, which it would check.
+    Key,
     /// A web address.
     Url,
     /// An HTTP header; `@file` would be read from a file.
@@ -56,14 +67,18 @@ impl Kind {
             "NUM" => Self::Num,
             "WORD" => Self::Word,
             "PLAIN" => Self::Plain,
+            "PRINTF" => Self::Printf,
             "READ" => Self::Read,
             "FILE" => Self::File,
             "LEAF" => Self::Leaf,
+            "FOLDER" => Self::Folder,
             "NODE" => Self::Node,
+            "MODULE" => Self::Module,
             "WRITE" => Self::Write,
             "REF" => Self::Ref,
             "REMOTE" => Self::Remote,
             "FORMAT" => Self::Format,
+            "KEY" => Self::Key,
             "URL" => Self::Url,
             "HEADER" => Self::Header,
             "DATE" => Self::Date,
@@ -86,11 +101,10 @@ impl Kind {
                 }
                 _ => false,
             },
-            Word::Glob { marked, .. } => match self {
-                Self::Text => pattern_stays_inside(marked, call).is_some(),
-                Self::Read => pattern_stays_inside(marked, call) == Some(true),
-                _ => false,
-            },
+            // A program that only shows the names would show those of other directories.
+            Word::Glob { marked, .. } => {
+                matches!(self, Self::Text | Self::Read) && pattern_stays_inside(marked, call)
+            }
             Word::Opaque(_) => false,
         }
     }
@@ -106,18 +120,31 @@ impl Kind {
                 !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
             }
             Self::Word => starts_plainly && all("_.:,+@%-"),
-            Self::Plain => !(text.contains('[') && text.contains(['$', '`'])),
+            Self::Plain => {
+                // Some shells assign where they expect a number.
+                let assigns = text.contains('=') && text.to_ascii_lowercase().contains("path");
+                let evaluates = text.contains('[') && text.contains(['$', '`']);
+                !assigns && !evaluates
+            }
+            Self::Printf => is_plain_printf(text) && Self::Plain.takes(text, call),
             Self::Read => is_inside(text, call),
-            Self::File => !text.contains(':') && !text.starts_with('@') && is_inside(text, call),
+            Self::File => {
+                !text.contains([':', '*', '?', '['])
+                    && !text.starts_with('@')
+                    && is_inside(text, call)
+            }
             Self::Leaf => is_file(text, call),
+            Self::Folder => is_folder(text, call),
             Self::Node => {
                 let file = text.split("::").next().unwrap_or(text);
                 !file.starts_with('@') && is_inside(file, call)
             }
+            Self::Module => starts_plainly && all("_.") && is_module(text, call),
             Self::Write => is_writable(text, call),
             Self::Ref => starts_plainly && all("_./@{}^~-") && !text.contains(".."),
-            Self::Remote => starts_plainly && all("_-") && is_missing(text, call),
+            Self::Remote => starts_plainly && all("_-") && is_no_repository(text, call),
             Self::Format => !checks_signatures(text),
+            Self::Key => !text.contains("signature"),
             Self::Url => {
                 ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme))
                     && !text.contains(|c: char| c.is_whitespace() || "{}[]\\".contains(c))

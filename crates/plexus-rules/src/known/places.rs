@@ -27,11 +27,23 @@ const OBEYED: &[&str] = &[
     ".vscode",
     ".idea",
     ".husky",
+    ".githooks",
+    "lefthook.yml",
+    "lefthook.yaml",
+    ".lefthook.yml",
+    ".lefthook.yaml",
+    ".overcommit.yml",
     ".envrc",
     ".bashrc",
     ".bash_profile",
     ".bash_login",
     ".bash_logout",
+    ".bash_aliases",
+    ".inputrc",
+    ".cshrc",
+    ".tcshrc",
+    ".login",
+    ".xprofile",
     ".profile",
     ".zshrc",
     ".zprofile",
@@ -40,15 +52,27 @@ const OBEYED: &[&str] = &[
     ".zlogout",
     ".kshrc",
     ".mise.toml",
+    "mise.toml",
     ".tool-versions",
     ".zed",
     ".nvim.lua",
     ".exrc",
+    ".vimrc",
     ".devcontainer",
+    ".devcontainer.json",
     ".cursor",
     ".codex",
     ".gemini",
     ".opencode",
+    "opencode.json",
+    "opencode.jsonc",
+    ".crush.json",
+    "crush.json",
+    ".qwen",
+    ".kiro",
+    ".roo",
+    ".amazonq",
+    ".aider.conf.yml",
     ".goose",
     ".agents",
     ".pre-commit-config.yaml",
@@ -87,6 +111,9 @@ pub(super) fn is_inside(text: &str, call: &Call<'_>) -> bool {
     if matches!(text, "-" | "/dev/null") {
         return true;
     }
+    if starts_at_top(text) && repository_top(call) != Some(call.working_dir) {
+        return false;
+    }
     let Some((there, here)) = followed(text, call) else { return false };
     // Every path is inside the root, so with the root as working directory no absolute path counts.
     there.starts_with(&here) && !(here.parent().is_none() && text.starts_with('/'))
@@ -100,6 +127,17 @@ pub(super) fn is_file(text: &str, call: &Call<'_>) -> bool {
     let Some((there, here)) = followed(text, call) else { return false };
     let kind = call.paths.names(&there, 0).err().map(|error| error.kind());
     there.starts_with(here) && matches!(kind, Some(ErrorKind::NotADirectory | ErrorKind::NotFound))
+}
+
+/// Says whether the path is inside and is a directory that is there.
+pub(super) fn is_folder(text: &str, call: &Call<'_>) -> bool {
+    let Some((there, _)) = followed(text, call).filter(|_| is_inside(text, call)) else {
+        return false;
+    };
+    match call.paths.names(&there, 0) {
+        Ok(_) => true,
+        Err(error) => error.kind() == ErrorKind::FileTooLarge,
+    }
 }
 
 /// Says whether a path that is written is below the working directory, and is not one that other
@@ -126,34 +164,67 @@ pub(crate) fn begins_anyhow(marked: &str) -> bool {
     marked.starts_with(WILD)
 }
 
-/// Says whether nothing is at this path.
-pub(super) fn is_missing(text: &str, call: &Call<'_>) -> bool {
-    matches!(call.paths.look(&call.working_dir.join(text)), Ok(Entry::Missing))
+/// Says whether a git path starts at the top of the repository, as `:/x` and `:(top)x` do. Such a
+/// name is rare enough elsewhere to be asked about.
+fn starts_at_top(text: &str) -> bool {
+    text.strip_prefix(':').is_some_and(|magic| match magic.strip_prefix('(') {
+        Some(words) => words.split(')').next().is_some_and(|words| words.contains("top")),
+        None => magic.trim_start_matches(['!', '^']).starts_with('/'),
+    })
 }
 
-/// Says what words the shell can make of a file pattern: `None` when one of them may be an option,
-/// otherwise whether all of them are paths inside the working directory.
-pub(super) fn pattern_stays_inside(marked: &str, call: &Call<'_>) -> Option<bool> {
-    if marked.starts_with('-') {
-        return None;
-    }
+/// Returns the directory of the repository in which git would work.
+fn repository_top<'a>(call: &Call<'a>) -> Option<&'a Path> {
+    let is_top = |dir: &&Path| !is_missing(&dir.join(".git"), call);
+    call.working_dir.ancestors().find(is_top)
+}
+
+/// Says whether nothing is at this path.
+fn is_missing(path: &Path, call: &Call<'_>) -> bool {
+    matches!(call.paths.look(path), Ok(Entry::Missing))
+}
+
+/// Says whether git cannot take the name of a remote for a directory, whose hooks would run. It
+/// looks in the top directory of the repository, and tries the name with `.git` too.
+pub(super) fn is_no_repository(name: &str, call: &Call<'_>) -> bool {
+    let top = repository_top(call).unwrap_or(call.working_dir);
+    [call.working_dir, top].iter().all(|dir| {
+        is_missing(&dir.join(name), call) && is_missing(&dir.join(format!("{name}.git")), call)
+    })
+}
+
+/// Says whether a dotted name begins with a module or a directory of the project.
+pub(super) fn is_module(name: &str, call: &Call<'_>) -> bool {
+    let mut path = call.working_dir.to_owned();
+    name.split('.').any(|part| {
+        path.push(part);
+        let is_there =
+            |path: &Path| matches!(call.paths.look(path), Ok(Entry::Plain | Entry::Link(_)));
+        !part.is_empty()
+            && (is_there(&path.with_extension("py")) || is_there(&path.join("__init__.py")))
+    })
+}
+
+/// Says whether all words that the shell can make of a file pattern are paths inside the working
+/// directory, and none of them may be an option.
+pub(super) fn pattern_stays_inside(marked: &str, call: &Call<'_>) -> bool {
     let steps: Vec<&str> = marked.split('/').collect();
-    let wild = steps.iter().position(|step| step.contains(WILD))?;
-    let directory = steps.get(..wild)?.join("/");
-    let step = steps.get(wild)?;
-    let known = step.split(WILD).next()?;
+    let Some(wild) = steps.iter().position(|step| step.contains(WILD)) else { return false };
+    let (directory, step) = (steps[..wild].join("/"), steps[wild]);
+    let known = step.split(WILD).next().unwrap_or_default();
     // A bracket ends with `]`, and everything before it may stand for one character.
-    let end = step.rsplit([WILD, ']']).next()?;
+    let end = step.rsplit([WILD, ']']).next().unwrap_or_default();
     // The pattern may match any name, so no name may look like an option.
     if wild == 0 && known.is_empty() {
-        let names = call.paths.names(call.working_dir, MAX_NAMES).ok()?;
-        if names.iter().any(|name| name.to_string_lossy().starts_with('-')) {
-            return None;
+        match call.paths.names(call.working_dir, MAX_NAMES) {
+            Ok(names) if !names.iter().any(|it| it.to_string_lossy().starts_with('-')) => {}
+            Ok(_) | Err(_) => return false,
         }
     }
     // Only one step may have wildcards, and they must not match `.` or `..`. `**` goes deeper than
     // the check below.
-    let simple = steps.iter().filter(|step| step.contains(WILD)).count() == 1
+    let simple = !marked.starts_with('-')
+        && steps.iter().filter(|step| step.contains(WILD)).count() == 1
         && wild + 1 == steps.len()
         && !matches!(known, "." | "..")
         && !marked.contains(&format!("{WILD}{WILD}"));
@@ -161,7 +232,21 @@ pub(super) fn pattern_stays_inside(marked: &str, call: &Call<'_>) -> Option<bool
         "" if wild > 0 => "/",
         directory => directory,
     };
-    Some(simple && names_stay_inside(directory, known, end, call))
+    simple && names_stay_inside(directory, known, end, call)
+}
+
+/// Returns the paths that a file pattern may match, if only its last step has wildcards.
+pub(crate) fn names_of(marked: &str, call: &Call<'_>) -> Vec<String> {
+    let (directory, step) = marked.rsplit_once('/').unwrap_or((".", marked));
+    let start = step.split(WILD).next().unwrap_or_default();
+    let end = step.rsplit([WILD, ']']).next().unwrap_or_default();
+    let Some((there, _)) = followed(directory, call).filter(|_| !directory.contains(WILD)) else {
+        return Vec::new();
+    };
+    let names = call.paths.names(&there, MAX_NAMES).unwrap_or_default();
+    let names = names.iter().map(|name| name.to_string_lossy());
+    let fits = names.filter(|name| name.starts_with(start) && name.ends_with(end));
+    fits.map(|name| format!("{directory}/{name}")).collect()
 }
 
 /// Says whether every name in a directory that has this start and end leads inside the working

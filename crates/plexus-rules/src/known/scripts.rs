@@ -20,6 +20,23 @@ pub(super) fn is_plain_jq(program: &str) -> bool {
     !names_one_of(program, JQ_REACHES) && !program.contains("$__")
 }
 
+/// Says whether a format of `printf` sets no variable, as `%n` does in some shells.
+pub(super) fn is_plain_printf(format: &str) -> bool {
+    let mut fields = format.split('%').skip(1);
+    while let Some(field) = fields.next() {
+        // `%%` shows a percent sign, and what follows it is text.
+        if field.is_empty() {
+            fields.next();
+            continue;
+        }
+        let between = |c: char| c.is_ascii_digit() || "-+ #0'.*hlLqjztw$".contains(c);
+        if field.trim_start_matches(between).starts_with('n') {
+            return false;
+        }
+    }
+    true
+}
+
 fn names_one_of(program: &str, words: &[&str]) -> bool {
     program
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))

@@ -31,6 +31,10 @@ pub(super) struct Script {
     pub(super) doubts: Vec<String>,
     /// Text that could not be parsed. It may contain anything.
     pub(super) unread: Vec<String>,
+    /// The words that it gives to the variables of its loops.
+    pub(super) given: Vec<String>,
+    /// The files that its commands read or write by redirections.
+    pub(super) files: Vec<Word>,
 }
 
 /// One simple command: a program and its arguments.

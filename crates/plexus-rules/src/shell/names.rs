@@ -90,6 +90,33 @@ pub(super) const HIDING: &[&str] = &[
     "linux64",
     "setarch",
     "hyperfine",
+    "gosu",
+    "su-exec",
+    "sg",
+    "runcon",
+    "aa-exec",
+    "choom",
+    "uclampset",
+    "cgexec",
+    "machinectl",
+    "systemd-nspawn",
+    "systemd-inhibit",
+    "tini",
+    "dumb-init",
+    "daemonize",
+    "chronic",
+    "sem",
+    "watchexec",
+    "nodemon",
+    "concurrently",
+    "caffeinate",
+    "eatmydata",
+    "faketime",
+    "proot",
+    "envdir",
+    "setlock",
+    "sshpass",
+    "autossh",
 ];
 
 /// Builtins that change what later commands mean, here or in the next call of the same shell.
@@ -233,11 +260,38 @@ pub(super) const RUNS_REST: &[(&str, &[&str])] = &[
 /// Subcommands that are aliases of each other or do nearly the same, one group on a line. A rule
 /// that denies one of them may mean any.
 pub(crate) const ALIASES: &[(&str, &[&str])] = &[
-    ("npm", &["install", "i", "in", "ins", "isntall", "add", "ci", "install-test", "it"]),
+    (
+        "npm",
+        &[
+            "install",
+            "i",
+            "in",
+            "isnt",
+            "isntall",
+            "add",
+            "ci",
+            "ic",
+            "clean-install",
+            "install-clean",
+            "isntall-clean",
+            "install-test",
+            "it",
+            "install-ci-test",
+            "clean-install-test",
+            "cit",
+            "sit",
+            "update",
+            "up",
+            "upgrade",
+            "udpate",
+        ],
+    ),
     ("npm", &["uninstall", "un", "unlink", "remove", "rm", "r"]),
     ("npm", &["run", "run-script", "rum", "urn"]),
     ("npm", &["test", "t", "tst"]),
-    ("npm", &["exec", "x"]),
+    ("npm", &["exec", "x", "init", "create", "innit"]),
+    ("npm", &["config", "c"]),
+    ("npm", &["link", "ln"]),
     ("pnpm", &["install", "i", "add"]),
     ("pnpm", &["remove", "rm", "un", "uninstall"]),
     ("cargo", &["build", "b"]),
@@ -246,15 +300,48 @@ pub(crate) const ALIASES: &[(&str, &[&str])] = &[
     ("cargo", &["test", "t"]),
     ("cargo", &["remove", "rm"]),
     ("docker", &["rm", "remove"]),
+    ("docker", &["rmi", "rm", "remove"]),
+    ("docker", &["ps", "ls", "list"]),
+    ("docker", &["build", "b"]),
     ("kubectl", &["delete", "del"]),
     ("pip", &["install", "download", "wheel"]),
     ("gh", &["repo", "r"]),
 ];
 
-/// Words that some programs take before a subcommand without changing what it means: `docker
-/// container run`.
-pub(crate) const GROUPS: &[(&str, &[&str])] =
-    &[("docker", &["container", "image"]), ("podman", &["container", "image"])];
+/// Words that some programs take before a subcommand or the name of a script without changing what
+/// it means: `docker container run`, `yarn run build`.
+pub(crate) const GROUPS: &[(&str, &[&str])] = &[
+    ("docker", &["container", "image", "buildx", "builder"]),
+    ("podman", &["container", "image"]),
+    ("npm", &["run", "run-script", "rum", "urn", "config", "c"]),
+    ("pnpm", &["run", "run-script"]),
+    ("yarn", &["run", "global", "workspace", "workspaces", "foreach"]),
+    ("bun", &["run"]),
+];
+
+/// Programs that do what each of their words names, in any place: `mvn clean deploy`. Those in the
+/// tables of known arguments that have no subcommands are such programs too.
+pub(crate) const TARGETED: &[&str] = &[
+    "mvn", "mvnw", "ant", "rake", "invoke", "bazel", "sbt", "lein", "grunt", "gulp", "tox", "nox",
+];
+
+/// Programs that are one another under several names, one group on a line. A version at the end of
+/// a name is not part of it.
+pub(super) const SAME_PROGRAMS: &[&[&str]] = &[
+    &["node", "nodejs"],
+    &["vi", "vim", "nvim", "view", "ex"],
+    &["nc", "ncat", "netcat", "nc.openbsd", "nc.traditional"],
+    &["awk", "gawk", "mawk", "nawk"],
+    &["sed", "gsed"],
+    &["grep", "egrep", "fgrep", "ggrep"],
+    &["find", "gfind"],
+    &["fd", "fdfind"],
+    &["tar", "gtar", "bsdtar"],
+    &["make", "gmake"],
+    &["mvn", "mvnw"],
+    &["gradle", "gradlew"],
+    &["apt", "apt-get", "aptitude"],
+];
 
 /// Variables that change how a program prints, not what it runs.
 pub(super) const HARMLESS_VARIABLES: &[&str] = &[
@@ -283,7 +370,31 @@ pub(super) const HARMLESS_VARIABLES: &[&str] = &[
     "GIT_TERMINAL_PROMPT",
 ];
 
-/// Git commands that run some of their words, or write what git runs later.
+/// Programs, also subcommands of git, that make links or move them.
+pub(super) const LINKING: &[&str] = &["ln", "mv", "cp", "rsync", "tar", "unzip", "cpio"];
+
+/// Git commands that write files of a commit, some of which may be links.
+pub(super) const GIT_CHECKOUTS: &[&str] = &[
+    "checkout",
+    "switch",
+    "restore",
+    "reset",
+    "stash",
+    "merge",
+    "pull",
+    "rebase",
+    "cherry-pick",
+    "revert",
+    "am",
+    "apply",
+    "clone",
+    "worktree",
+    "submodule",
+    "bisect",
+];
+
+/// Git commands that run some of their words, or write what git runs later. `for-each-repo` and
+/// `remote-ext` are in no list: what they run does not begin with `git`.
 pub(super) const GIT_RUNNERS: &[&str] = &[
     "bisect",
     "submodule",
@@ -292,7 +403,6 @@ pub(super) const GIT_RUNNERS: &[&str] = &[
     "mergetool",
     "hook",
     "rebase",
-    "for-each-repo",
     "send-email",
     "daemon",
     "instaweb",
@@ -368,7 +478,6 @@ pub(super) const GIT_COMMANDS: &[&str] = &[
     "receive-pack",
     "reflog",
     "remote",
-    "remote-ext",
     "remote-fd",
     "repack",
     "replace",

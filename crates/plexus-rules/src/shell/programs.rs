@@ -6,8 +6,8 @@
 
 use super::Word;
 use super::names::{
-    ASSIGNING, CHANGING, EVALUATING, GIT_COMMANDS, GIT_RUNNERS, HARMLESS_VARIABLES, HIDING,
-    INTERPRETERS, RUNS_REST, SEARCHING, SHELLS,
+    ASSIGNING, CHANGING, EVALUATING, GIT_CHECKOUTS, GIT_COMMANDS, GIT_RUNNERS, HARMLESS_VARIABLES,
+    HIDING, INTERPRETERS, LINKING, RUNS_REST, SAME_PROGRAMS, SEARCHING, SHELLS,
 };
 
 /// The kinds of commands.
@@ -121,7 +121,22 @@ fn xargs_command(words: &[Word]) -> Option<usize> {
 
 /// Says whether a program runs code that it is given; `python3.12` is `python`.
 fn is_interpreter(name: &str) -> bool {
-    INTERPRETERS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
+    INTERPRETERS.contains(&without_version(name))
+}
+
+fn without_version(name: &str) -> &str {
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
+    if plain.is_empty() { name } else { plain }
+}
+
+/// Returns one name for all programs that may be the same: `nodejs` and `node20` are `node`.
+pub(crate) fn family(name: &str) -> &str {
+    let is_there =
+        |names: &&&[&str]| names.contains(&name) || names.contains(&without_version(name));
+    match SAME_PROGRAMS.iter().find(is_there) {
+        Some([first, ..]) => first,
+        Some([]) | None => without_version(name),
+    }
 }
 
 /// What a command may run, as rules that deny must assume.
@@ -156,6 +171,8 @@ pub(crate) fn reach(words: &[Word]) -> Reach {
         Nature::Changes => Reach::Itself,
         Nature::Plain => match name {
             "git" => git_reach(words),
+            // A setting on the command line can define an alias.
+            "cargo" if arguments().any(|text| text.starts_with("--config")) => Reach::Beyond,
             "printf" | "test" | "["
                 if arguments().any(|text| text.contains("[$") || text.contains("[`")) =>
             {
@@ -222,6 +239,15 @@ fn scripts_are_plain(words: &[Word], plain: fn(&str) -> bool) -> Reach {
     }
     let shows = |word: &&Word| word.literal().is_some_and(plain);
     if scripts.iter().all(shows) { Reach::Itself } else { Reach::Beyond }
+}
+
+/// Says whether a command may make links, or files that were links before: a path that was followed
+/// before it may lead elsewhere afterwards. The words are searched one by one, because they may be
+/// a script or what a wrapper runs.
+pub(crate) fn moves_paths(words: &[Word]) -> bool {
+    let texts = words.iter().map(Word::as_written);
+    let mut names = texts.flat_map(|text| text.split([' ', '\t', '\n', ';', '&', '|', '(', ')']));
+    names.any(|name| LINKING.contains(&base_name(name)) || GIT_CHECKOUTS.contains(&name))
 }
 
 /// Says whether a variable is known to run nothing, whatever its value.

@@ -91,7 +91,8 @@ impl Walker<'_> {
                     self.doubt(format!("sets the variable `{name}`"));
                 }
                 for value in clause.values.iter().flatten() {
-                    self.word(value);
+                    let value = self.word(value);
+                    self.script.given.push(value.as_written().to_owned());
                 }
                 self.list(&clause.body.list);
             }
@@ -187,6 +188,14 @@ impl Walker<'_> {
         decoded.word
     }
 
+    /// Notes the file of a redirection, and says whether it is `/dev/null`.
+    fn is_nowhere(&mut self, raw: &RawWord) -> bool {
+        let word = self.word(raw);
+        let nowhere = word == Word::Literal("/dev/null".into());
+        self.script.files.push(word);
+        nowhere
+    }
+
     fn redirects(&mut self, redirects: Option<&RedirectList>) {
         let mut doubts = Vec::new();
         for redirect in redirects.iter().flat_map(|list| &list.0) {
@@ -209,12 +218,10 @@ impl Walker<'_> {
                     IoFileRedirectTarget::Duplicate(raw),
                 ) => {
                     // Checked on the raw text: `>&x` with any other word writes a file.
-                    self.word(raw);
+                    self.is_nowhere(raw);
                     matches!(raw.value.as_str(), "0" | "1" | "2")
                 }
-                (_, IoFileRedirectTarget::Filename(raw)) => {
-                    self.word(raw) == Word::Literal("/dev/null".into())
-                }
+                (_, IoFileRedirectTarget::Filename(raw)) => self.is_nowhere(raw),
                 (_, IoFileRedirectTarget::ProcessSubstitution(_, subshell)) => {
                     self.list(&subshell.list);
                     false
@@ -225,9 +232,7 @@ impl Walker<'_> {
                 }
                 (_, IoFileRedirectTarget::Fd(_)) => false,
             },
-            IoRedirect::OutputAndError(raw, _) => {
-                self.word(raw) == Word::Literal("/dev/null".into())
-            }
+            IoRedirect::OutputAndError(raw, _) => self.is_nowhere(raw),
             IoRedirect::HereDocument(_, document) => {
                 self.script.unread.push(document.doc.value.clone());
                 false

@@ -81,7 +81,7 @@ const PROGRAMS: &[&str] = &[
     "node", "echo", "xxd", "date", "jq", "mkdir", "rm", "touch", "tee", "fd", "kubectl", "docker",
     "go", "strings", "mypy", "test", "printf", "env", "ps", "cp", "perl", "mv", "chmod", "gh",
     "less", "bash", "sh", "sudo", "timeout", "xargs", "column", "tail", "cut", "tr", "file",
-    "stat", "[",
+    "stat", "[", "unzip",
 ];
 
 #[test]
@@ -179,6 +179,8 @@ fn programs_that_were_thought_only_to_show_show_only() {
             "tar cIf 'sh -c touch' x",
             "tar --index-file=x -tf f",
             "tar tf host:file",
+            "unzip -l 'linked/*'",
+            "unzip -l 'linked/o?t'",
             "split --filter='touch X' f",
             "curl --trace-ascii f http://example.org",
             "curl --stderr f http://example.org",
@@ -416,6 +418,170 @@ fn no_file_that_the_line_makes_becomes_an_option() {
 }
 
 #[test]
+fn no_argument_sets_a_variable_of_the_shell() {
+    let rules = any_arguments(PROGRAMS);
+    let sets = [
+        "printf abc%n PATH; ls",
+        "printf 'abc%5n' PATH",
+        "printf 'abc%-*hhn' 2 PATH",
+        "printf '%%%n' PATH",
+        // zsh evaluates a number.
+        "printf %d PATH=3",
+        "test path=3 -eq 3",
+    ];
+    assert_all(&rules, &sets, Decision::Ask);
+    let plain = ["printf '%s\\n' name", "printf '%5.1f%%n\\n' 2", "printf 'a=%s' b"];
+    assert_all(&rules, &plain, Decision::Allow);
+}
+
+#[test]
+fn no_pattern_shows_the_names_of_other_directories() {
+    let rules = any_arguments(PROGRAMS);
+    let elsewhere = [
+        "echo ../*",
+        "echo /root/.ssh/*",
+        "echo up/*",
+        "echo */../../*",
+        "for x in a; do echo /*; done",
+    ];
+    assert_all(&rules, &elsewhere, Decision::Ask);
+    assert_all(&rules, &["echo src/*", "echo f*", "echo what?"], Decision::Allow);
+}
+
+#[test]
+fn nothing_is_piped_into_the_code_of_the_project() {
+    let rules = any_arguments(PROGRAMS);
+    let piped = [
+        "echo 'import os' | python -m pytest",
+        "echo x | npm start",
+        "echo x | make",
+        "cat f | cargo run",
+        "echo x | (sort; npm test)",
+    ];
+    assert_all(&rules, &piped, Decision::Ask);
+    assert_all(&rules, &["npm test | tail -5", "make test 2>&1 | grep x"], Decision::Allow);
+}
+
+#[test]
+fn the_tests_of_python_are_modules_of_the_project() {
+    let place = Project::new();
+    let work = place.folder.path().join("work");
+    std::fs::create_dir_all(work.join("tests")).unwrap();
+    std::fs::create_dir_all(work.join("code")).unwrap();
+    std::fs::write(work.join("tests/test_a.py"), "").unwrap();
+    std::fs::write(work.join("test_b.py"), "").unwrap();
+    let rules = any_arguments(PROGRAMS);
+    for command in [
+        "python -m unittest",
+        "python -m unittest -v tests.test_a",
+        "python -m unittest tests.test_a.TestA.test_one test_b",
+        "python -m unittest discover tests",
+    ] {
+        assert_eq!(place.bash(&rules, command).decision, Decision::Allow, "{command}");
+    }
+    for command in [
+        "echo 'import os' | python -m unittest code.interact",
+        "python -m unittest code.interact",
+        "python -m unittest http.server.test",
+        "python -m unittest test_b antigravity",
+        "python -m unittest discover ..",
+        "python -m unittest discover http.server",
+        "python -m unittest .test_b",
+        "python -m unittest -",
+    ] {
+        assert_eq!(place.bash(&rules, command).decision, Decision::Ask, "{command}");
+    }
+}
+
+#[test]
+fn git_stays_in_the_directory_also_below_the_top_of_its_repository() {
+    let place = Project::new();
+    let (top, work) = (place.folder.path(), place.folder.path().join("work"));
+    std::fs::create_dir_all(top.join("vendored/hooks")).unwrap();
+    std::fs::create_dir_all(work.join("hub.git/hooks")).unwrap();
+    std::fs::create_dir(top.join(".git")).unwrap();
+    let rules = any_arguments(PROGRAMS);
+    // Where its name is that of a directory, git takes the remote for a repository with hooks.
+    let elsewhere = [
+        "git push hub main",
+        "git push vendored main",
+        "git fetch vendored",
+        "git add :/",
+        "git rm -r ':(top)'",
+        "git restore ':(icase,top)x'",
+        "git checkout -- :!/x",
+        "git grep x -- :/",
+    ];
+    for command in elsewhere {
+        assert_eq!(place.bash(&rules, command).decision, Decision::Ask, "{command}");
+    }
+    for command in ["git push origin main", "git add ':(exclude)x'", "git diff -- ':!f'"] {
+        assert_eq!(place.bash(&rules, command).decision, Decision::Allow, "{command}");
+    }
+    std::fs::create_dir(work.join(".git")).unwrap();
+    for command in ["git add :/", "git push vendored main"] {
+        assert_eq!(place.bash(&rules, command).decision, Decision::Allow, "{command}");
+    }
+}
+
+#[test]
+fn no_word_after_the_first_operand_is_a_file_elsewhere() {
+    let place = Project::new();
+    let work = place.folder.path().join("work");
+    symlink(place.folder.path().join("secret"), work.join("-Fx")).unwrap();
+    let rules = any_arguments(PROGRAMS);
+    for command in ["awk '{print}' -Fx", "awk '{print}' f -Fx"] {
+        assert_eq!(place.bash(&rules, command).decision, Decision::Ask, "{command}");
+    }
+    for command in ["awk -Fx '{print}' f", "awk '{print}' f -F:", "sort f -k2"] {
+        assert_eq!(place.bash(&rules, command).decision, Decision::Allow, "{command}");
+    }
+}
+
+#[test]
+fn a_command_that_the_project_can_replace_is_not_said_to_show_only() {
+    let place = Project::new();
+    for command in ["rustc --version", "cargo --version", "rustup show", "python3 -m pip list"] {
+        place.call("Bash", &json!({ "command": command }), |call| {
+            let label = "runs code of this project";
+            let found = suggest(call).into_iter().any(|it| it.label.contains(label));
+            assert!(found, "{command}: {:?}", suggest(call));
+        });
+    }
+}
+
+#[test]
+fn no_path_is_followed_before_the_line_changes_where_it_leads() {
+    let any = ["git", "mv", "cat", "head", "tail", "tee", "ls", "pytest", "timeout", "bash"];
+    let any = any_arguments(&any);
+    let link = common::rule(Decision::Allow, "Bash(ln -s ../secret new)");
+    let rules = RuleSet::new(any.rules().iter().cloned().chain([link]));
+    let changed = [
+        "ln -s ../secret new && cat new",
+        "git checkout evil && cat f",
+        "git stash pop; head -n 5 src/a.rs",
+        "git restore -s evil f && (cat f)",
+        "git pull | tee f",
+        "mv src/a.rs b & cat b",
+        "timeout 5 mv src/a.rs b; cat b",
+        "bash -c 'true; mv src/a.rs b' && cat b",
+        "git mv src/a.rs b && cat b",
+        "mv f g && mv g src/h",
+    ];
+    assert_all(&rules, &changed, Decision::Ask);
+    let unchanged = [
+        "cat f",
+        "git checkout main && git diff -- src",
+        "git pull && ls -la",
+        "git add f && cat f",
+        "git stash && git log -- f && git stash pop",
+        "git checkout main && pytest tests",
+        "git checkout main 2>&1 | tail -5 || cat",
+    ];
+    assert_all(&rules, &unchanged, Decision::Allow);
+}
+
+#[test]
 fn a_git_format_checks_no_signature() {
     let rules = any_arguments(&["git"]);
     let checks = [
@@ -426,9 +592,17 @@ fn a_git_format_checks_no_signature() {
         "git log --format='%(signature)'",
         "git for-each-ref --format='%(signature:grade)'",
         "git for-each-ref --format='%(*signature:grade)'",
+        "git for-each-ref --sort=signature",
+        "git branch --sort -signature:grade",
+        "git branch --sort=-signature:grade",
+        "git tag --sort='*signature'",
     ];
     assert_all(&rules, &checks, Decision::Ask);
-    let plain = ["git log --format='%h %s'", "git for-each-ref --format='%(refname) GOOD'"];
+    let plain = [
+        "git log --format='%h %s'",
+        "git for-each-ref --format='%(refname) GOOD'",
+        "git branch --sort=-committerdate",
+    ];
     assert_all(&rules, &plain, Decision::Allow);
 }
 
@@ -475,6 +649,10 @@ fn an_edit_is_accepted_inside_and_where_nothing_takes_orders_from_it() {
         ".claude/settings.json",
         ".mcp.json",
         ".husky/pre-commit",
+        ".githooks/pre-commit",
+        "lefthook.yml",
+        "opencode.json",
+        ".devcontainer.json",
         ".vscode/tasks.json",
         ".bashrc",
         ".envrc",

@@ -1,0 +1,248 @@
+//! Says whether a command is the one that a rule denies or asks about, also in another spelling:
+//! with options before a subcommand, by an alias or another name of the program, with another path
+//! to the same file.
+
+use super::super::call::Call;
+use super::super::files::fold;
+use super::super::known;
+use super::super::paths::resolve;
+use super::super::pattern::CommandPattern;
+use super::super::shell::names::{ALIASES, GROUPS, TARGETED};
+use super::super::shell::programs::{base_name, family};
+use super::super::shell::{WILD, Word};
+
+/// The result of comparing a pattern's words with those of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Sequence {
+    No,
+    Unknown,
+    Yes,
+}
+
+/// Compares a pattern with the words of a command.
+pub(super) fn sequence(pattern: &CommandPattern, words: &[Word], call: &Call<'_>) -> Sequence {
+    let Some((named, spelling)) = read(pattern, call) else { return Sequence::No };
+    spelling.compare(named, words)
+}
+
+/// Compares them with the name of a program taken apart: `git-push` is `git push`, and
+/// `docker compose` is `docker-compose`. The result is never sure.
+pub(super) fn apart(pattern: &CommandPattern, words: &[Word], call: &Call<'_>) -> Sequence {
+    let Some((named, spelling)) = read(pattern, call) else { return Sequence::No };
+    let words_apart = words_apart(words).map(|words| spelling.compare(named, &words));
+    let named_apart = named_apart(named).map(|named| spelling.compare(&named, words));
+    let found = words_apart.into_iter().chain(named_apart).max().unwrap_or(Sequence::No);
+    found.min(Sequence::Unknown)
+}
+
+fn read<'a>(
+    pattern: &'a CommandPattern,
+    call: &'a Call<'a>,
+) -> Option<(&'a [String], Spelling<'a>)> {
+    let (named, whole) = match pattern {
+        CommandPattern::Prefix { words } => (words, false),
+        CommandPattern::Exact { words: Some(words), .. } => (words, true),
+        CommandPattern::Exact { words: None, .. } => return None,
+    };
+    Some((named, Spelling { whole, call }))
+}
+
+/// Returns the name by which programs are compared. Some file systems ignore case.
+pub(super) fn name_of(program: &str) -> String {
+    fold(base_name(program))
+}
+
+/// Takes the name of a program apart at its hyphens.
+fn words_apart(words: &[Word]) -> Option<Vec<Word>> {
+    let (first, rest) = words.split_first()?;
+    let pieces = base_name(first.literal()?).split('-').filter(|piece| !piece.is_empty());
+    let mut apart: Vec<Word> = pieces.map(|piece| Word::Literal(piece.to_owned())).collect();
+    if apart.len() < 2 {
+        return None;
+    }
+    apart.extend(rest.iter().cloned());
+    Some(apart)
+}
+
+fn named_apart(named: &[String]) -> Option<Vec<String>> {
+    let (first, rest) = named.split_first()?;
+    let pieces = base_name(first).split('-').filter(|piece| !piece.is_empty());
+    let mut apart: Vec<String> = pieces.map(str::to_owned).collect();
+    if apart.len() < 2 {
+        return None;
+    }
+    apart.extend(rest.iter().cloned());
+    Some(apart)
+}
+
+struct Spelling<'a> {
+    /// Whether the pattern names the whole command.
+    whole: bool,
+    call: &'a Call<'a>,
+}
+
+impl Spelling<'_> {
+    fn compare(&self, named: &[String], words: &[Word]) -> Sequence {
+        let (Some((program, named)), Some((first, rest))) =
+            (named.split_first(), words.split_first())
+        else {
+            return Sequence::No;
+        };
+        let Some(first) = first.literal() else { return Sequence::Unknown };
+        let (program, first) = (name_of(program), name_of(first));
+        if family(&program) != family(&first) {
+            return Sequence::No;
+        }
+        let same = rest.len() >= named.len()
+            && rest.iter().zip(named).all(|(word, name)| word.literal() == Some(name));
+        let found = match rest.get(named.len()) {
+            _ if !same => self.loosely(&first, named, rest),
+            None => Sequence::Yes,
+            Some(_) if !self.whole => Sequence::Yes,
+            // Whether more words change the meaning depends on the program: `git push` is not
+            // `git push --force`, but `rm x y` removes x too.
+            Some(Word::Literal(_)) if !names_its_object(&first, named) => Sequence::No,
+            Some(_) => Sequence::Unknown,
+        };
+        if program == first { found } else { found.min(Sequence::Unknown) }
+    }
+
+    /// Returns whether the words may mean the same in another order or spelling: options before a
+    /// subcommand (`git -C . push`), an abbreviation (`npm publ`), another option of the same
+    /// meaning (`rm -r -f` for `rm -rf`), another path to a file (`cat ./x`).
+    fn loosely(&self, program: &str, named: &[String], words: &[Word]) -> Sequence {
+        // A `--` only ends the options.
+        let plain: Vec<&String> = named.iter().filter(|name| *name != "--").collect();
+        let options = plain.iter().position(|name| name.starts_with('-')).unwrap_or(plain.len());
+        let (names, options) = plain.split_at(options);
+        let mut rest = words.iter();
+        // After an option any word may be its argument.
+        let mut skipped = false;
+        // Whether something differs from the pattern as it is written.
+        let mut differs = plain.len() < named.len();
+        for (at, name) in names.iter().enumerate() {
+            if at + 1 < names.len() && is_group(program, name) {
+                differs = true;
+                continue;
+            }
+            if is_targeted(program) || name.contains(['/', '.']) {
+                let found = words.iter().map(|word| self.is_word(program, word, name)).max();
+                if found.is_none_or(|found| found == Sequence::No) {
+                    return Sequence::No;
+                }
+                skipped = true;
+                continue;
+            }
+            loop {
+                let Some(word) = rest.next() else { return Sequence::No };
+                match self.is_word(program, word, name) {
+                    Sequence::Yes => break,
+                    Sequence::Unknown if word.literal().is_none() => return Sequence::Unknown,
+                    Sequence::Unknown => {
+                        skipped = true;
+                        break;
+                    }
+                    Sequence::No => {}
+                }
+                let passes = |word: &str| word.starts_with(['-', '+']) || is_group(program, word);
+                if word.literal().is_none_or(passes) {
+                    skipped = true;
+                } else if !skipped {
+                    return Sequence::No;
+                }
+            }
+        }
+        let other_options = !options.is_empty()
+            && rest.any(|word| word.literal().is_none_or(|word| word.starts_with(['-', '+'])));
+        if (skipped || differs) && options.is_empty() || other_options {
+            Sequence::Unknown
+        } else {
+            Sequence::No
+        }
+    }
+
+    /// Returns whether a word is the one that a pattern names, or may mean the same.
+    fn is_word(&self, program: &str, word: &Word, name: &str) -> Sequence {
+        let text = match word {
+            Word::Literal(text) if text == name => return Sequence::Yes,
+            Word::Literal(text) if text.is_empty() => return Sequence::No,
+            Word::Literal(text) => text,
+            Word::Glob { marked, .. } if !may_match(marked, name) => return Sequence::No,
+            Word::Glob { .. } | Word::Home { .. } | Word::Opaque(_) => return Sequence::Unknown,
+        };
+        let word = subcommand(text);
+        let other_names =
+            ALIASES.iter().filter(|(it, list)| *it == program && list.contains(&name));
+        let may_mean = name.starts_with(&*word)
+            || other_names.flat_map(|(_, list)| list.iter()).any(|other| other.starts_with(&*word))
+            || fold(text) == fold(name)
+            || is_same_number(text, name)
+            // A target with its project or its plugin before it.
+            || is_targeted(program) && text.rsplit(':').next() == Some(name)
+            || self.is_same_path(text, name);
+        if may_mean { Sequence::Unknown } else { Sequence::No }
+    }
+
+    fn is_same_path(&self, text: &str, name: &str) -> bool {
+        if !text.contains('/') && !name.contains('/') {
+            return false;
+        }
+        let place = |path: &str| resolve(self.call.paths, &self.call.working_dir.join(path)).ok();
+        match (place(text), place(name)) {
+            (Some(one), Some(other)) => one == other,
+            // Where one of them leads cannot be told.
+            (None, _) | (_, None) => true,
+        }
+    }
+}
+
+/// Says whether a word only groups the subcommands after it. It may be abbreviated.
+fn is_group(program: &str, word: &str) -> bool {
+    let word = subcommand(word);
+    let is_start = |group: &&str| group.starts_with(&word);
+    !word.is_empty() && GROUPS.iter().any(|(it, list)| *it == program && list.iter().any(is_start))
+}
+
+/// Says whether the words of a pattern tell what is acted on or how, so that the same words with
+/// others after them do the same.
+fn names_its_object(program: &str, named: &[String]) -> bool {
+    named.iter().any(|name| name.starts_with('-')) || !named.is_empty() && is_targeted(program)
+}
+
+/// Says whether a program does what each of its words names, in any place.
+fn is_targeted(program: &str) -> bool {
+    TARGETED.contains(&program) || known::has_no_subcommands(program)
+}
+
+/// Writes a subcommand as programs list it: npm reads `runScript` as `run-script`.
+fn subcommand(word: &str) -> String {
+    let mut out = String::with_capacity(word.len());
+    for c in word.chars() {
+        if c.is_ascii_uppercase() && !out.is_empty() {
+            out.push('-');
+        }
+        out.push(c.to_ascii_lowercase());
+    }
+    out
+}
+
+/// Says whether both are the same number, as `0777` and `777` are one mode.
+fn is_same_number(one: &str, other: &str) -> bool {
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    digits(one) && digits(other) && one.trim_start_matches('0') == other.trim_start_matches('0')
+}
+
+/// Says whether a file pattern may match a name, by its start and its end alone.
+fn may_match(marked: &str, name: &str) -> bool {
+    let (pattern, name) = match (marked.rsplit_once('/'), name.rsplit_once('/')) {
+        (Some((directory, _)), _) if directory.contains(WILD) => return true,
+        (pattern, name_parts) => (
+            pattern.map_or(marked, |(_, pattern)| pattern),
+            name_parts.map_or(name, |(_, last)| last),
+        ),
+    };
+    let start = pattern.split(WILD).next().unwrap_or_default().to_lowercase();
+    let end = pattern.rsplit([WILD, ']']).next().unwrap_or_default().to_lowercase();
+    let name = name.to_lowercase();
+    name.starts_with(&start) && name.ends_with(&end)
+}
