@@ -136,8 +136,8 @@ impl Identities {
     }
 }
 
-/// Says whether a session only stands for a parent outside. Only the operator makes sessions without
-/// a parent; the metadata of others are what their creators wrote.
+/// Says whether a session only stands for a parent outside. Only the operator makes sessions
+/// without a parent; the metadata of others are what their creators wrote.
 pub(crate) fn is_identity(session: &SessionRecord) -> bool {
     session.parent.is_none() && session.metadata.to_value()["identity"] == json!(true)
 }

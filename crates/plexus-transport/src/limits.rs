@@ -163,8 +163,8 @@ pub(crate) const RESUME_GRACE: Duration = Duration::from_secs(60);
 /// one session may have pending.
 pub(crate) const MAX_LOST_CALLS: usize = 256;
 
-/// The longest id of a request. The answer repeats it, and an MCP call that can be resumed keeps it.
-/// Every known client uses a counter.
+/// The longest id of a request. The answer repeats it, and an MCP call that can be resumed keeps
+/// it. Every known client uses a counter.
 pub(crate) const MAX_ID_BYTES: usize = 256;
 
 /// When a caller that reached a limit of the doors should retry.

@@ -74,6 +74,7 @@ pub struct CreateParams {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::text::maybe_list::<crate::text::Text, _>"
     )]
+    #[schemars(length(max = 1_000))]
     pub may_decide: Option<Vec<String>>,
     /// What is read of the repository: `instructions` (`CLAUDE.md`; without this parameter),
     /// `ignore` (nothing), or `trust` (its settings and hooks too; only the operator may).
@@ -88,6 +89,7 @@ pub struct CreateParams {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::text::maybe_list::<crate::text::Text, _>"
     )]
+    #[schemars(length(max = 1_000))]
     pub allowed_tools: Option<Vec<String>>,
     /// Tools that it may not use.
     #[serde(
@@ -95,6 +97,7 @@ pub struct CreateParams {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::text::maybe_list::<crate::text::Text, _>"
     )]
+    #[schemars(length(max = 1_000))]
     pub disallowed_tools: Option<Vec<String>>,
     /// More directories it may work in.
     #[serde(
@@ -102,6 +105,7 @@ pub struct CreateParams {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::text::maybe_work_dirs"
     )]
+    #[schemars(length(max = 64))]
     pub add_dirs: Option<Vec<PathBuf>>,
     /// Variables for its environment.
     #[serde(
@@ -182,6 +186,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::text::{MAX_ADD_DIRS, MAX_LIST_TEXTS};
 
     #[test]
     fn a_directory_is_named_from_the_root_or_from_home() {
@@ -194,6 +199,25 @@ mod tests {
         }
         for dir in ["", "w", "./w", "../w", "~other", "~other/w"] {
             assert!(read(dir).is_err(), "{dir:?}");
+        }
+    }
+
+    #[test]
+    fn a_list_has_a_bounded_number_of_entries() {
+        let read = |field: &str, entries: usize| {
+            let mut params = json!({"name": "n", "working_dir": "/w"});
+            params[field] = vec!["/w"; entries].into();
+            serde_json::from_value::<CreateParams>(params)
+        };
+        for (field, most) in [
+            ("add_dirs", MAX_ADD_DIRS),
+            ("may_decide", MAX_LIST_TEXTS),
+            ("allowed_tools", MAX_LIST_TEXTS),
+            ("disallowed_tools", MAX_LIST_TEXTS),
+        ] {
+            assert!(read(field, most).is_ok(), "{field}");
+            let refused = read(field, most + 1).unwrap_err().to_string();
+            assert!(refused.contains(&format!("there are 0 to {most}")), "{field}: {refused}");
         }
     }
 }

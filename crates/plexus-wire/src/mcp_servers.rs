@@ -34,6 +34,7 @@ pub enum AgentMcpServer {
             skip_serializing_if = "Option::is_none",
             deserialize_with = "crate::text::maybe_list::<crate::text::Text, _>"
         )]
+        #[schemars(length(max = 1_000))]
         args: Option<Vec<String>>,
         /// Variables for its environment.
         #[serde(

@@ -142,6 +142,7 @@ pub struct RuleAddParams {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::text::maybe_list::<crate::text::Text, _>"
     )]
+    #[schemars(length(max = 1_000))]
     pub matches: Option<Vec<String>>,
     /// Calls it must not fit.
     #[serde(
@@ -149,6 +150,7 @@ pub struct RuleAddParams {
         skip_serializing_if = "Option::is_none",
         deserialize_with = "crate::text::maybe_list::<crate::text::Text, _>"
     )]
+    #[schemars(length(max = 1_000))]
     pub does_not_match: Option<Vec<String>>,
 }
 

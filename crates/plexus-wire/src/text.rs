@@ -11,6 +11,8 @@ use std::path::PathBuf;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
+use crate::bounds;
+
 /// How long a name, a key or a consumer may be: they are in indexes.
 pub const MAX_NAME_BYTES: usize = 256;
 
@@ -19,6 +21,13 @@ pub const MAX_FIELD_BYTES: usize = 1024 * 1024;
 
 /// How long a prompt may be: what a person pastes, with room; the CLI's own lines end at 16 MiB.
 pub const MAX_PROMPT_BYTES: usize = 10 * 1024 * 1024;
+
+/// How many texts a list may have: each is read, compared with others and perhaps looked up on the
+/// disk, while other calls wait.
+pub const MAX_LIST_TEXTS: usize = 1_000;
+
+/// How many more directories an agent may work in: each is looked up on the disk, too.
+pub const MAX_ADD_DIRS: usize = 64;
 
 /// What a text may be.
 pub(crate) trait Check {
@@ -193,7 +202,7 @@ pub(crate) fn maybe<'de, C: Check, D: Deserializer<'de>>(
 pub(crate) fn maybe_list<'de, C: Check, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<String>>, D::Error> {
-    let list = Option::<Vec<Checked<C>>>::deserialize(deserializer)?;
+    let list = bounds::maybe_list::<MAX_LIST_TEXTS, Checked<C>, D>(deserializer)?;
     Ok(list.map(|list| list.into_iter().map(|checked| checked.0).collect()))
 }
 
@@ -275,6 +284,6 @@ pub(crate) fn work_dir<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Pat
 pub(crate) fn maybe_work_dirs<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Vec<PathBuf>>, D::Error> {
-    let list = Option::<Vec<FromRootOrHome>>::deserialize(deserializer)?;
+    let list = bounds::maybe_list::<MAX_ADD_DIRS, FromRootOrHome, D>(deserializer)?;
     Ok(list.map(|list| list.into_iter().map(|path| path.0).collect()))
 }

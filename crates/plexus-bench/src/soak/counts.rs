@@ -89,9 +89,9 @@ fn below(root: PathBuf) -> Vec<PathBuf> {
     files
 }
 
-/// Whether a real Claude Code made a file in the directory for temporary files, and could not remove
-/// it because it was killed: a socket, named by a process that is gone; or its notes of where a
-/// command ended, of what a command wrote, and of whether it can watch files.
+/// Whether a real Claude Code made a file in the directory for temporary files, and could not
+/// remove it because it was killed: a socket, named by a process that is gone; or its notes of
+/// where a command ended, of what a command wrote, and of whether it can watch files.
 fn is_of_a_killed_cli(temporary: &Path, file: &Path) -> bool {
     let Ok(file) = file.strip_prefix(temporary) else { return false };
     let mut parts = file.iter().filter_map(|part| part.to_str());

@@ -26,6 +26,9 @@ const FILE: &str = "webpush.json";
 /// The most subscriptions: each message goes to all of them.
 const MAX_SUBSCRIPTIONS: usize = 64;
 
+/// How many of them one device has: a phone has a browser or two, and takes no place of another.
+const MAX_OF_DEVICE: usize = 4;
+
 /// The length of a browser's authentication secret.
 const AUTH_BYTES: usize = 16;
 
@@ -141,10 +144,18 @@ impl PushBox {
         Ok(self.loaded(&mut kept)?.subscriptions.clone())
     }
 
-    /// Adds a subscription, or renews the one with the same address.
+    /// Adds a subscription, or renews the one with the same address. A device that has as many as
+    /// it may replaces its oldest.
     pub(crate) fn subscribe(&self, new: Subscription) -> Result<(), PushError> {
         self.change(|subscriptions| {
             subscriptions.retain(|known| known.endpoint != new.endpoint);
+            let is_own = |known: &Subscription| new.device.is_some() && known.device == new.device;
+            let own = subscriptions.iter().filter(|known| is_own(known)).count();
+            if own >= MAX_OF_DEVICE
+                && let Some(oldest) = subscriptions.iter().position(is_own)
+            {
+                subscriptions.remove(oldest);
+            }
             if subscriptions.len() >= MAX_SUBSCRIPTIONS {
                 return Err(PushError::Full);
             }
@@ -281,6 +292,25 @@ mod tests {
             let left = push.subscriptions().unwrap();
             assert_eq!(left.iter().map(|it| it.endpoint.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         }
+    }
+
+    #[test]
+    fn a_device_replaces_its_own_subscriptions_and_no_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let push = PushBox::new(folder.path());
+        let [one, other] = std::array::from_fn(|_| Some(DeviceId::generate()));
+        let subscribe = |endpoint: String, device: Option<DeviceId>| {
+            let new = Subscription::new(endpoint, vec![1], vec![2], "phone".into());
+            push.subscribe(new.of(device)).unwrap();
+        };
+        subscribe("operator".into(), None);
+        subscribe("other".into(), other);
+        for n in 0..MAX_SUBSCRIPTIONS {
+            subscribe(n.to_string(), one);
+        }
+        let left = push.subscriptions().unwrap();
+        let left: Vec<&str> = left.iter().map(|it| it.endpoint.as_str()).collect();
+        assert_eq!(left, ["operator", "other", "60", "61", "62", "63"]);
     }
 
     #[test]
