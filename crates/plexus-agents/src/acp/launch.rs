@@ -46,6 +46,10 @@ pub(super) fn plan(
     ] {
         match told {
             (ModelWay::Env(name), Some(value)) => env.push((name.into(), value.into())),
+            // As two arguments it would be read as an option of its own.
+            (ModelWay::Args(name), Some(value)) if value.starts_with('-') => {
+                args.push(format!("{name}={value}").into());
+            }
             (ModelWay::Args(name), Some(value)) => args.extend([name.into(), value.into()]),
             _ => {}
         }
@@ -393,6 +397,17 @@ mod tests {
         let plain = config(json!({}));
         let over_mcp = Launch { channel: Channel::Mcp, ..launch(&plain, Conversation::New) };
         assert!(plan_of("goose", &over_mcp).unwrap_err().contains("MCP channel"));
+    }
+
+    #[test]
+    fn a_model_is_never_read_as_an_option() {
+        let args = |model: &str| {
+            let config = config(json!({ "model": model }));
+            let plan = plan_of("gemini", &launch(&config, Conversation::New)).unwrap();
+            plan.args.into_iter().skip(3).collect::<Vec<_>>()
+        };
+        assert_eq!(args("a model"), ["--model", "a model"]);
+        assert_eq!(args("--yolo"), ["--model=--yolo"]);
     }
 
     #[test]
