@@ -1,4 +1,4 @@
-//! `confine_start_ms`: how long `true` takes to start and end, plain and within each wall, side by
+//! `confined_true_ms`: how long `true` takes to start and end, plain and within each wall, side by
 //! side in one run. Medians; the walls are planned before, as the server does once for a session.
 //!
 //! `cargo bench -p plexus-confine --bench start`
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
 
 fn measure() -> anyhow::Result<()> {
     let stage = StageProgram::this()?;
-    let machine = plexus_confine::probe(&stage);
+    let machine = plexus_confine::probe(&stage)?;
     let project = tempfile::tempdir()?;
     let mut starts: Vec<(String, Box<dyn Fn() -> Command>)> =
         vec![("plain".to_owned(), Box::new(|| Command::new("true")))];
@@ -69,7 +69,7 @@ fn measure() -> anyhow::Result<()> {
         times.sort();
         let median = times[times.len() / 2].as_secs_f64() * 1e3;
         let best = times[0].as_secs_f64() * 1e3;
-        println!("confine_start_ms {name}: median {median:.2}, best {best:.2}");
+        println!("confined_true_ms {name}: median {median:.2}, best {best:.2}");
     }
     Ok(())
 }

@@ -49,8 +49,8 @@ mod wall;
 
 pub use machine::{CannotBuild, Machine, Tier};
 pub use plan::{Plan, PlanError, plan};
-pub use probe::{StageProgram, probe};
+pub use probe::{NotProbed, StageProgram, probe};
 pub use ring::{SHELL_NAME, is_shell, shell_main};
-pub use run_dir::RunDir;
+pub use run_dir::{RunDir, sweep};
 pub use stage::{EXIT_NOT_CONFINED, StageError, main, run};
 pub use wall::{Doors, LooserThanParent, Profile, Wall};

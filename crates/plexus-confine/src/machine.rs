@@ -53,6 +53,10 @@ pub struct CannotBuild {
 }
 
 impl Machine {
+    /// One that can build everything: what a probe believes until it has tried.
+    pub(crate) const ANY: Self =
+        Self { landlock_abi: 0, full: None, landlock: None, dry_run: None };
+
     /// Returns the strongest tier that works here.
     #[must_use]
     pub fn best(&self) -> Option<Tier> {

@@ -4,14 +4,16 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::dry_run;
 use crate::files;
 use crate::machine::{CannotBuild, Machine, Tier};
-use crate::plan::{Plan, plan};
-use crate::run_dir::{self, RunDir};
+use crate::plan::{Plan, PlanError, plan};
+use crate::run_dir::RunDir;
+use crate::stage::EXIT_NOT_CONFINED;
 use crate::wall::{Profile, Wall};
 
 /// How the stage is started: a program whose `main` calls [`crate::main`] after these arguments.
@@ -48,18 +50,34 @@ impl StageProgram {
     }
 }
 
-/// Tries every tier, which takes a few milliseconds for each. Before that it removes what killed
-/// runs have left in the temporary directory.
-#[must_use]
-pub fn probe(stage: &StageProgram) -> Machine {
-    run_dir::sweep(&std::env::temp_dir());
-    let landlock_abi = files::abi().map_or(0, |abi| u8::try_from(abi as i32).unwrap_or(u8::MAX));
-    Machine {
-        landlock_abi,
-        full: attempt(stage, Tier::Full).err(),
-        landlock: attempt(stage, Tier::Landlock).err(),
-        dry_run: dry_run::attempt(stage).err(),
+/// Why it is not known what this machine can enforce: something failed before a stage could say so.
+/// The next try may find out.
+#[derive(Debug, thiserror::Error)]
+#[error("find out what this machine can enforce: {doing}: {why}")]
+pub struct NotProbed {
+    doing: &'static str,
+    why: String,
+}
+
+impl NotProbed {
+    /// Returns what turns an error into one of these.
+    pub(crate) fn while_trying<E: ToString>(doing: &'static str) -> impl Fn(E) -> Self {
+        move |why| Self { doing, why: why.to_string() }
     }
+}
+
+/// Tries every tier, which takes a few milliseconds for each.
+///
+/// # Errors
+/// When a stage could not be asked. A machine that refuses a wall is no error.
+pub fn probe(stage: &StageProgram) -> Result<Machine, NotProbed> {
+    let landlock_abi = files::abi().map_or(0, |abi| u8::try_from(abi as i32).unwrap_or(u8::MAX));
+    Ok(Machine {
+        landlock_abi,
+        full: attempt(stage, Tier::Full)?,
+        landlock: attempt(stage, Tier::Landlock)?,
+        dry_run: dry_run::attempt(stage)?,
+    })
 }
 
 /// The words of a step and its next step are one line of the stage's stderr.
@@ -72,24 +90,37 @@ pub(crate) fn cannot(words: &str) -> CannotBuild {
     CannotBuild { missing: missing.to_owned(), next: next.to_owned() }
 }
 
-fn attempt(stage: &StageProgram, tier: Tier) -> Result<(), CannotBuild> {
-    let dir = RunDir::new().map_err(|error| cannot(&format!("make a directory: {error}")))?;
-    let believed = Machine { landlock_abi: 0, full: None, landlock: None, dry_run: None };
+/// Builds the wall of one tier, and returns why that cannot be done.
+fn attempt(stage: &StageProgram, tier: Tier) -> Result<Option<CannotBuild>, NotProbed> {
+    let dir = RunDir::new().map_err(NotProbed::while_trying("make a directory"))?;
     let mut wall = Wall::new(Profile::Strict, dir.path().join("work"), dir.temp_dir());
     wall.tier = Some(tier);
-    let planned = plan(&wall, &believed).map_err(|error| cannot(&error.to_string()))?;
-    check(stage, &planned, &dir)
+    check(stage, &dir, plan(&wall, &Machine::ANY))
 }
 
-/// Runs a stage that only builds its wall.
-pub(crate) fn check(stage: &StageProgram, planned: &Plan, dir: &RunDir) -> Result<(), CannotBuild> {
-    let file = dir.put(planned).map_err(|error| cannot(&format!("write the plan: {error}")))?;
-    match stage.stage(&file).arg("--check").stdin(Stdio::null()).output() {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) if output.stderr.is_empty() => {
-            Err(cannot(&format!("build a wall: the stage ended with {}", output.status)))
+/// Runs a stage that only builds its wall, and returns why it cannot.
+pub(crate) fn check(
+    stage: &StageProgram,
+    dir: &RunDir,
+    planned: Result<Plan, PlanError>,
+) -> Result<Option<CannotBuild>, NotProbed> {
+    let planned = match planned {
+        Ok(planned) => planned,
+        Err(error @ PlanError::Path { .. }) => {
+            return Err(NotProbed::while_trying("plan a wall")(error));
         }
-        Ok(output) => Err(cannot(&String::from_utf8_lossy(&output.stderr))),
-        Err(error) => Err(cannot(&format!("start the stage: {error}"))),
+        // The directory lies where no wall can be built.
+        Err(error) => return Ok(Some(cannot(&error.to_string()))),
+    };
+    let file = dir.put(&planned).map_err(NotProbed::while_trying("write the plan"))?;
+    let output = stage.stage(&file).arg("--check").stdin(Stdio::null()).output();
+    let output = output.map_err(NotProbed::while_trying("start the stage"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    match (output.status.code(), output.status.signal()) {
+        (Some(0), _) => Ok(None),
+        (Some(code), _) if code == i32::from(EXIT_NOT_CONFINED) => Ok(Some(cannot(&said))),
+        // Some filters of system calls answer with the end of the process.
+        (_, Some(libc::SIGSYS)) => Ok(Some(cannot(&format!("build a wall: {}", output.status)))),
+        _ => Err(NotProbed { doing: "build a wall", why: format!("{}: {said}", output.status) }),
     }
 }

@@ -1,14 +1,15 @@
 //! Directories in the temporary directory, for runs that belong to no server's data.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::plan::Plan;
 
-/// What the names of these directories begin with.
-const PREFIX: &str = "plexus-confine-";
+/// What the names of these directories begin with. Builds before there were locks used another one,
+/// and the directories of their running programs are not locked.
+const PREFIX: &str = "plexus-run-";
 
 /// How often another name is tried when a sweep was faster than we.
 const TRIES: usize = 8;
@@ -17,8 +18,9 @@ const TRIES: usize = 8;
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
-    /// Locked for as long as we live, so that a [`sweep`] tells ours from what was left.
-    _held: File,
+    /// Locked for as long as we live, so that a [`sweep`] tells ours from what was left. Nothing on
+    /// a file system without locks, where a sweep removes nothing either.
+    _held: Option<File>,
 }
 
 impl RunDir {
@@ -36,8 +38,16 @@ impl RunDir {
             getrandom::fill(&mut random).map_err(io::Error::other)?;
             let path = parent.join(format!("{PREFIX}{:016x}", u64::from_ne_bytes(random)));
             fs::DirBuilder::new().mode(0o700).create(&path)?;
-            // A sweep may find it before it is locked, and remove it.
-            let Some(held) = lock(&path)? else { continue };
+            let held = match lock(&path) {
+                Ok(held) => Some(held),
+                // A sweep found it before it was locked.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotFound) =>
+                {
+                    continue;
+                }
+                Err(_) => None,
+            };
             let dir = Self { path: path.canonicalize()?, _held: held };
             for name in ["work", "temp"] {
                 fs::create_dir(dir.path.join(name))?;
@@ -77,37 +87,37 @@ impl Drop for RunDir {
     }
 }
 
-/// Removes the directories of this user whose process was killed before it could remove them. One
-/// whose program still writes into it is found again by the next sweep.
-pub(crate) fn sweep(parent: &Path) {
+/// Removes what killed runs of this user have left in the temporary directory, on a thread of its
+/// own: programs decided how much that is, and nobody waits for it. What cannot be removed, because
+/// a program still writes into it or this process ends first, is left for the next sweep.
+pub fn sweep() {
+    let work = || sweep_in(&std::env::temp_dir());
+    let _without_a_thread_it_is_left_too = std::thread::Builder::new().spawn(work);
+}
+
+fn sweep_in(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     let own = rustix::process::geteuid().as_raw();
     for entry in entries.flatten() {
         let is_ours = entry.file_name().to_string_lossy().starts_with(PREFIX)
             && entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == own);
-        if is_ours && let Ok(Some(_held)) = lock(&entry.path()) {
-            let _found_by_the_next_sweep = plexus_files::remove_all(&entry.path());
+        if is_ours && let Ok(_held) = lock(&entry.path()) {
+            let _left_for_the_next_sweep = plexus_files::remove_all(&entry.path());
         }
     }
 }
 
-/// Locks a directory, unless somebody else has it or it was removed meanwhile.
-fn lock(path: &Path) -> io::Result<Option<File>> {
+/// Locks a directory. The error is `WouldBlock` when somebody else has it, and `NotFound` when
+/// somebody else has removed it.
+fn lock(path: &Path) -> io::Result<File> {
     let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
-    let dir = match fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
-        Ok(dir) => dir,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    match dir.try_lock() {
-        Ok(()) => {}
-        Err(fs::TryLockError::WouldBlock) => return Ok(None),
-        Err(fs::TryLockError::Error(error)) => return Err(error),
+    let dir = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    dir.try_lock()?;
+    let (locked, found) = (dir.metadata()?, fs::symlink_metadata(path)?);
+    if (locked.dev(), locked.ino()) != (found.dev(), found.ino()) {
+        return Err(ErrorKind::NotFound.into());
     }
-    let locked = dir.metadata()?;
-    let is_there = fs::symlink_metadata(path)
-        .is_ok_and(|found| (found.dev(), found.ino()) == (locked.dev(), locked.ino()));
-    Ok(is_there.then_some(dir))
+    Ok(dir)
 }
 
 #[cfg(test)]
@@ -153,7 +163,7 @@ mod tests {
         fs::create_dir(&others).unwrap();
         let link = parent.path().join(format!("{PREFIX}link"));
         std::os::unix::fs::symlink(&others, &link).unwrap();
-        sweep(parent.path());
+        sweep_in(parent.path());
         assert!(!left.exists());
         assert!(ours.temp_dir().exists(), "it is in use");
         assert!(others.exists() && link.is_symlink());
@@ -168,9 +178,9 @@ mod tests {
         let dir = parent.path().join("dir");
         fs::create_dir(&dir).unwrap();
         let held = lock(&dir).unwrap();
-        assert!(held.is_some());
-        assert!(lock(&dir).unwrap().is_none());
+        assert_eq!(lock(&dir).unwrap_err().kind(), ErrorKind::WouldBlock);
         fs::remove_dir(&dir).unwrap();
-        assert!(lock(&dir).unwrap().is_none(), "it is gone");
+        assert_eq!(lock(&dir).unwrap_err().kind(), ErrorKind::NotFound);
+        drop(held);
     }
 }

@@ -74,12 +74,18 @@ pub struct Offer {
 
 /// Why there is no wall, with the next step.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct NoWall(pub String);
+pub enum NoWall {
+    /// It cannot be had: not on this machine, not around this agent, or not as it was asked for.
+    #[error("{0}")]
+    Refused(String),
+    /// What this machine can enforce could not be found out. The next try may.
+    #[error("{0}")]
+    Unknown(String),
+}
 
 impl NoWall {
     pub(crate) fn for_this_agent() -> Self {
-        Self("this agent cannot be confined; next: create it with confine none".into())
+        Self::Refused("this agent cannot be confined; next: create it with confine none".into())
     }
 }
 
@@ -217,9 +223,8 @@ pub struct WallSettings {
 
 impl WallSettings {
     pub(crate) fn walls(&self) -> Result<&Arc<dyn Walls>, NoWall> {
-        let none =
-            || NoWall("this server builds no walls; next: create it with confine none".into());
-        self.walls.as_ref().ok_or_else(none)
+        let none = "this server builds no walls; next: create it with confine none";
+        self.walls.as_ref().ok_or_else(|| NoWall::Refused(none.into()))
     }
 
     /// Says what this machine enforces with a profile; `None` for the profile without a wall.
@@ -248,8 +253,17 @@ impl WallSettings {
         self.offer(self.default, needs).map(|_| self.default)
     }
 
-    /// Chooses the profile of a new session: what it asks for, else the default where that can be
-    /// built, and never looser than that of its parent.
+    /// Returns why a session that names no profile has no wall, where it would have one elsewhere.
+    pub(crate) fn why_no_default(&self, needs: Option<&WallNeeds>) -> Option<String> {
+        match self.default_for(needs) {
+            Err(NoWall::Refused(why)) => Some(why),
+            Ok(_) | Err(NoWall::Unknown(_)) => None,
+        }
+    }
+
+    /// Chooses the profile of a new session: what it asks for, else the default unless that is
+    /// refused, and never looser than that of its parent. While nobody knows whether the default
+    /// can be built it stays chosen, for [`WallSettings::check`] to refuse.
     #[must_use]
     pub fn choose(
         &self,
@@ -257,14 +271,17 @@ impl WallSettings {
         parent: Option<Confine>,
         needs: Option<&WallNeeds>,
     ) -> Confine {
-        let default = self.default_for(needs).unwrap_or_default();
+        let default = match self.default_for(needs) {
+            Err(NoWall::Refused(_)) => Confine::None,
+            Ok(_) | Err(NoWall::Unknown(_)) => self.default,
+        };
         wanted.unwrap_or_else(|| default.max(parent.unwrap_or_default()))
     }
 
     /// Checks that a session with this configuration could be started within its wall.
     ///
     /// # Errors
-    /// When it could not: `invalid`, with the next step.
+    /// When it could not, with the next step: `invalid`, or `unavailable` when that is not known.
     pub fn check(
         &self,
         config: &SessionConfig,
@@ -278,12 +295,15 @@ impl WallSettings {
             None => Err(NoWall::for_this_agent()),
         };
         checked.map_err(|why| {
-            CallError::invalid(format_args!("confine this session: {why}"))
-                .with_field("confine")
-                .with_hint(
-                    "with `none` its commands may do what you may; `plexus doctor` says what this \
-                     machine can enforce",
-                )
+            let message = format!("confine this session: {why}");
+            let error = match why {
+                NoWall::Refused(_) => CallError::invalid(message).with_field("confine"),
+                NoWall::Unknown(_) => CallError::unavailable(message),
+            };
+            error.with_hint(
+                "with `none` its commands may do what you may; `plexus doctor` says what this \
+                 machine can enforce",
+            )
         })
     }
 
@@ -310,8 +330,8 @@ impl WallSettings {
                 shown.key = self.walls.as_deref().zip(needs).map(|(walls, it)| walls.key(it, &has));
             }
             // A session without a wall that the default would have given one.
-            Ok(None) => shown.missing = self.default_for(needs).err().map(|why| why.0),
-            Err(why) => shown.missing = Some(why.0),
+            Ok(None) => shown.missing = self.why_no_default(needs),
+            Err(why) => shown.missing = Some(why.to_string()),
         }
         shown
     }
@@ -335,14 +355,21 @@ impl Settings {
 mod tests {
     use super::*;
 
-    /// A machine that can build some walls.
+    /// A machine that can build some walls, or of which nobody knows what it can build.
     #[derive(Debug)]
-    struct Machine(&'static [Confine]);
+    enum Machine {
+        Builds(&'static [Confine]),
+        Unknown,
+    }
 
     impl Walls for Machine {
         fn offer(&self, profile: Confine, _: Option<&WallNeeds>) -> Result<Offer, NoWall> {
             let offer = Offer { tier: "full".into(), enforced: vec![], gaps: vec![] };
-            if self.0.contains(&profile) { Ok(offer) } else { Err(NoWall("no Landlock".into())) }
+            match self {
+                Self::Builds(profiles) if profiles.contains(&profile) => Ok(offer),
+                Self::Builds(_) => Err(NoWall::Refused("no Landlock".into())),
+                Self::Unknown => Err(NoWall::Unknown("too many processes".into())),
+            }
         }
 
         fn check(&self, config: &SessionConfig, needs: &WallNeeds) -> Result<(), NoWall> {
@@ -350,11 +377,11 @@ mod tests {
         }
 
         fn build(&self, _: &Site<'_>) -> Result<Stage, NoWall> {
-            Err(NoWall("not in this test".into()))
+            Err(NoWall::Refused("not in this test".into()))
         }
 
         fn preview(&self, _: &Trial) -> Result<Previewed, NoWall> {
-            Err(NoWall("not in this test".into()))
+            Err(NoWall::Refused("not in this test".into()))
         }
 
         fn key(&self, _: &WallNeeds, _: &dyn Fn(&str) -> bool) -> String {
@@ -370,8 +397,9 @@ mod tests {
     #[test]
     fn a_session_that_does_not_say_gets_the_default_where_the_machine_can() {
         use Confine::{None, Strict, Workspace};
-        let able = settings(Some(Machine(&[Workspace, Strict])));
-        let unable = settings(Some(Machine(&[])));
+        let able = settings(Some(Machine::Builds(&[Workspace, Strict])));
+        let unknown = settings(Some(Machine::Unknown));
+        let unable = settings(Some(Machine::Builds(&[])));
         for (settings, wanted, parent, expected) in [
             (&able, Option::None, Option::None, Workspace),
             (&able, Some(None), Option::None, None),
@@ -383,6 +411,9 @@ mod tests {
             (&unable, Some(Workspace), Option::None, Workspace),
             (&unable, Option::None, Some(Workspace), Workspace),
             (&settings(Option::None), Option::None, Option::None, None),
+            // Not `None`: it may turn out that the machine can.
+            (&unknown, Option::None, Option::None, Workspace),
+            (&unknown, Some(None), Option::None, None),
         ] {
             let needs = WallNeeds::default();
             let got = settings.choose(wanted, parent, Some(&needs));

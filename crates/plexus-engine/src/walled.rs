@@ -75,9 +75,9 @@ impl Starter {
 pub(crate) fn wall_words(settings: &Settings, config: &SessionConfig, agent: &Agent) -> String {
     let needs = agent.driver.wall();
     match (config.confine, settings.wall.offer(config.confine, needs.as_ref())) {
-        (Confine::None, _) => match settings.wall.default_for(needs.as_ref()) {
-            Err(why) => format!(", without a wall: {why}"),
-            Ok(_) => String::new(),
+        (Confine::None, _) => match settings.wall.why_no_default(needs.as_ref()) {
+            Some(why) => format!(", without a wall: {why}"),
+            None => String::new(),
         },
         (profile, Ok(Some(offer))) => format!(", within the wall {profile} ({})", offer.tier),
         // The start fails, and says why.

@@ -423,8 +423,9 @@ pub struct Plexus {
 /// How a server ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stopped {
-    /// Children that go on running, to be picked up by the next server.
-    pub children: usize,
+    /// Children that go on running, to be picked up by the next server. `None` when the server was
+    /// asked to stop before it had picked up those of the server before it.
+    pub children: Option<usize>,
 }
 
 impl Plexus {
@@ -480,7 +481,7 @@ impl Plexus {
     }
 
     /// Picks up the children of an earlier server, opens the doors on `listener` and serves until
-    /// `shutdown` or `server.stop`.
+    /// `shutdown` or `server.stop`. `shutdown` also ends a start that waits for its store.
     ///
     /// # Errors
     /// When the store cannot be read at the start. Later trouble is answered to callers and logged.
@@ -506,7 +507,15 @@ impl Plexus {
         let address = listener.local_addr().map_err(BuildError::Listener)?;
         let url = url_of(address);
         self.engine.set_url(url.clone());
-        let picked_up = self.engine.start().await.map_err(BuildError::Reattach)?;
+        let picked_up = tokio::select! {
+            started = self.engine.start() => started.map_err(BuildError::Reattach)?,
+            // A start may wait long for its store.
+            () = shutdown.cancelled() => {
+                self.stop_engine().await;
+                self.close_store().await;
+                return Ok(Stopped { children: None });
+            }
+        };
         if picked_up > 0 {
             tracing::info!(runs = picked_up, "picked up what an earlier server left running");
         }
@@ -553,21 +562,29 @@ impl Plexus {
         }
         self.dir.withdraw_announcement()?;
         let children = self.engine.children();
+        self.stop_engine().await;
+        // Last, so that the final messages may still be sent; the rest waits in the outbox.
+        drop(no_more_letters);
+        if let Err(error) = sending.await {
+            tracing::error!(%error, "the sender of webhooks ended badly");
+        }
+        self.close_store().await;
+        Ok(Stopped { children: Some(children) })
+    }
+
+    async fn stop_engine(&self) {
         if tokio::time::timeout(STOP_DEADLINE, self.engine.stop()).await.is_err() {
             tracing::warn!(
                 "some tasks did not stop in time; what they had not stored is read again from the \
                  journals"
             );
         }
-        // Last, so that the final messages may still be sent; the rest waits in the outbox.
-        drop(no_more_letters);
-        if let Err(error) = sending.await {
-            tracing::error!(%error, "the sender of webhooks ended badly");
-        }
+    }
+
+    async fn close_store(&self) {
         if let Err(error) = self.store.close().await {
             tracing::error!(%error, "the store did not close cleanly");
         }
-        Ok(Stopped { children })
     }
 }
 

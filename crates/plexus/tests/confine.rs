@@ -19,7 +19,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
-use plexus_confine::{EXIT_NOT_CONFINED, StageProgram};
+use plexus_confine::{EXIT_NOT_CONFINED, Profile, RunDir, StageProgram, Tier, Wall, plan};
+use rustix::process::{Pid, Signal};
 use testkit::wait::PATIENCE;
 
 const PLEXUS: &str = env!("CARGO_BIN_EXE_plexus");
@@ -33,6 +34,7 @@ const CASES: &[(&str, Case)] = &[
     ("the_exit_code_is_the_programs_own", exit_code),
     ("nothing_starts_when_a_path_is_missing", missing),
     ("a_change_of_what_runs_outside_is_reported", reported),
+    ("why_there_is_no_egress_process_is_told_once", told_once),
     ("nothing_starts_where_the_working_directory_cannot_be_written", without::writing),
     (
         "sessions_do_not_start_where_the_working_directory_cannot_be_written",
@@ -54,11 +56,8 @@ fn main() -> ExitCode {
         return without::main(args);
     }
     let arguments = Arguments::from_args();
-    let stage = StageProgram {
-        program: PLEXUS.into(),
-        arguments: ["confine", "--stage"].map(Into::into).to_vec(),
-    };
-    let machine = plexus_confine::probe(&stage);
+    let stage = stage();
+    let machine = plexus_confine::probe(&stage).expect("plexus starts as a stage");
     let refusal =
         |why: &Option<plexus_confine::CannotBuild>| why.as_ref().map(|why| why.to_string());
     let mut trials = Vec::new();
@@ -79,6 +78,7 @@ fn main() -> ExitCode {
             without::landlock as fn(&HomeWithProject) -> Result<()>,
         ),
         ("nothing_starts_without_the_namespaces_that_were_asked_for", without::namespaces),
+        ("a_program_runs_where_no_file_can_be_locked", without::locks),
         ("sessions_say_once_that_there_is_no_wall", sessions::say_once_that_there_is_none),
         (
             "sessions_do_not_start_where_their_wall_is_gone",
@@ -87,6 +87,10 @@ fn main() -> ExitCode {
         (
             "sessions_have_the_weaker_tier_without_namespaces",
             sessions::have_the_weaker_tier_without_namespaces,
+        ),
+        (
+            "sessions_are_refused_until_it_is_known_what_can_be_enforced",
+            sessions::are_refused_until_it_is_known_what_can_be_enforced,
         ),
         (
             "sessions_are_refused_where_a_configured_path_is_missing",
@@ -100,7 +104,14 @@ fn main() -> ExitCode {
         trials.push(trial(name.into(), refusal(&machine.full), case));
     }
     trials.push(trial("doctor_says_what_is_enforced".into(), refusal(&machine.full), doctor));
+    let sweeps = "a_start_removes_what_killed_runs_have_left".to_owned();
+    trials.push(trial(sweeps, refusal(&machine.landlock), swept));
     libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn stage() -> StageProgram {
+    let arguments = ["confine", "--stage"].map(Into::into).to_vec();
+    StageProgram { program: PLEXUS.into(), arguments }
 }
 
 fn trial(
@@ -189,6 +200,52 @@ fn reported(place: &HomeWithProject, tier: &str) -> Result<()> {
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success() && said.contains(".envrc changed: programs outside"), "{said}");
     ensure!(said.lines().count() == 1, "{said}");
+    Ok(())
+}
+
+/// The stage says why, and the processes that it started say nothing more: whether they find no
+/// file, or a stage that has failed itself.
+fn told_once(place: &HomeWithProject, tier: &str) -> Result<()> {
+    let machine = plexus_confine::probe(&stage())?;
+    let project = place.dir.path().join("project");
+    for (removed, why) in [(false, "read /nowhere: No such file"), (true, "No such file")] {
+        let run_dir = RunDir::new()?;
+        let mut wall = Wall::new(Profile::Workspace, &project, run_dir.temp_dir());
+        wall.tier = Some(if tier == "full" { Tier::Full } else { Tier::Landlock });
+        let mut planned = plan(&wall, &machine)?;
+        planned.doors.proxy = Some(8200);
+        planned.egress =
+            Some([PLEXUS, "confine", "--egress", "/nowhere"].map(str::to_owned).to_vec());
+        let file = run_dir.put(&planned)?;
+        if removed {
+            fs::remove_dir_all(&project)?;
+        }
+        let output = stage().command(&file, "true".as_ref()).stdin(Stdio::null()).output()?;
+        ensure!(output.status.code() == Some(i32::from(EXIT_NOT_CONFINED)), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(said.lines().count() == 1 && said.contains(why), "{said}");
+    }
+    Ok(())
+}
+
+/// Directories of killed runs go while the program runs. `plexus doctor` leaves them alone, and so
+/// does everybody those of builds that did not lock them.
+fn swept(place: &HomeWithProject) -> Result<()> {
+    let temp = place.dir.path().join("temporary");
+    let [left, earlier] = ["plexus-run-0", "plexus-confine-0"].map(|name| temp.join(name));
+    for dir in [&left, &earlier] {
+        fs::create_dir_all(dir.join("temp/tmp"))?;
+    }
+    ensure!(place.command(&["doctor"]).env("TMPDIR", &temp).output()?.status.code().is_some());
+    ensure!(left.exists(), "plexus doctor removed it");
+    let mut command = place.command(&["confine", "--", "sleep", "3600"]);
+    let mut run = command.env("TMPDIR", &temp).stderr(Stdio::null()).spawn()?;
+    testkit::wait::eventually("the end of what was left", PATIENCE, || {
+        (!left.exists()).then_some(())
+    });
+    ensure!(earlier.exists(), "its program may run");
+    rustix::process::kill_process(Pid::from_child(&run), Signal::TERM)?;
+    run.wait()?;
     Ok(())
 }
 

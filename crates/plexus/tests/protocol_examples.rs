@@ -307,7 +307,7 @@ impl ServerOfExamples {
             program: env!("CARGO_BIN_EXE_plexus").into(),
             arguments: ["confine", "--stage"].map(Into::into).to_vec(),
         };
-        if plexus_confine::probe(&stage).dry_run.is_some() {
+        if plexus_confine::probe(&stage).unwrap().dry_run.is_some() {
             return None;
         }
         let work = self.folder.path().join("walled");

@@ -24,16 +24,16 @@ impl Walls for Promising {
     fn check(&self, config: &SessionConfig, _: &WallNeeds) -> Result<(), NoWall> {
         match config.add_dirs.is_empty() {
             true => Ok(()),
-            false => Err(NoWall("it contains the home directory".into())),
+            false => Err(NoWall::Refused("it contains the home directory".into())),
         }
     }
 
     fn build(&self, _: &Site<'_>) -> Result<Stage, NoWall> {
-        Err(NoWall("use Landlock: this kernel has none; next: Linux 6.7".into()))
+        Err(NoWall::Refused("use Landlock: this kernel has none; next: Linux 6.7".into()))
     }
 
     fn preview(&self, _: &Trial) -> Result<Previewed, NoWall> {
-        Err(NoWall("not in this test".into()))
+        Err(NoWall::Refused("not in this test".into()))
     }
 
     fn key(&self, _: &WallNeeds, _: &dyn Fn(&str) -> bool) -> String {

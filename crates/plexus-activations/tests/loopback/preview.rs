@@ -44,7 +44,7 @@ impl Walls for Able {
     }
 
     fn build(&self, _: &Site<'_>) -> Result<Stage, NoWall> {
-        Err(NoWall("nothing starts in this test".into()))
+        Err(NoWall::Refused("nothing starts in this test".into()))
     }
 
     fn preview(&self, trial: &Trial) -> Result<Previewed, NoWall> {
@@ -52,7 +52,7 @@ impl Walls for Able {
         let held = self.0.is_held.lock().unwrap();
         drop(self.0.released.wait_while(held, |held| *held).unwrap());
         if trial.command.contains("impossible") {
-            return Err(NoWall("no overlay here; next: another TMPDIR".into()));
+            return Err(NoWall::Refused("no overlay here; next: another TMPDIR".into()));
         }
         let (stdout, stderr) = (trial.command.clone(), String::new());
         let end = PreviewEnd::Exited { code: 0 }.into();

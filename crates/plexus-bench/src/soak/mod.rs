@@ -167,7 +167,7 @@ fn no_wall() -> Result<Option<String>> {
         program: binary("plexus", "PLEXUS_BIN")?,
         arguments: ["confine", "--stage"].map(Into::into).to_vec(),
     };
-    Ok(plexus_confine::probe(&stage).choose(None).err().map(|why| why.to_string()))
+    Ok(plexus_confine::probe(&stage)?.choose(None).err().map(|why| why.to_string()))
 }
 
 /// Runs one server, its sessions and all that happens to them.

@@ -21,7 +21,7 @@ pub use changes::{Change, ChangeKind};
 use self::before::Before;
 use crate::machine::{CannotBuild, Machine, Tier};
 use crate::plan::{Plan, PlanError, plan};
-use crate::probe::{StageProgram, cannot, check};
+use crate::probe::{NotProbed, StageProgram, cannot, check};
 use crate::root::layer_dirs;
 use crate::run_dir::RunDir;
 use crate::wall::{Doors, Profile, Wall};
@@ -286,12 +286,9 @@ fn beginning(mut pipe: impl io::Read, keep: usize) -> String {
     String::from_utf8_lossy(&kept).into_owned()
 }
 
-/// Tries whether a layer can be put over a directory here.
-pub(crate) fn attempt(stage: &StageProgram) -> Result<(), CannotBuild> {
-    let dir = RunDir::new().map_err(|error| cannot(&format!("make a directory: {error}")))?;
-    let believed = Machine { landlock_abi: 0, full: None, landlock: None, dry_run: None };
+/// Puts a layer over a directory, and returns why that cannot be done here.
+pub(crate) fn attempt(stage: &StageProgram) -> Result<Option<CannotBuild>, NotProbed> {
+    let dir = RunDir::new().map_err(NotProbed::while_trying("make a directory"))?;
     let wall = Wall::new(Profile::Strict, dir.path().join("work"), dir.temp_dir());
-    let planned =
-        plan_over_copy(&wall, &believed, &dir).map_err(|error| cannot(&error.to_string()))?;
-    check(stage, &planned, &dir)
+    check(stage, &dir, plan_over_copy(&wall, &Machine::ANY, &dir))
 }

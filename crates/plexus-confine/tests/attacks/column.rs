@@ -57,7 +57,7 @@ pub(crate) enum Outcome {
 /// Runs all attacks of a column.
 pub(crate) fn run(column: Column, base: &Path) -> Result<BTreeMap<&'static str, Outcome>> {
     let stage = StageProgram::this()?;
-    let machine = plexus_confine::probe(&stage);
+    let machine = plexus_confine::probe(&stage)?;
     let mut outcomes = BTreeMap::new();
     for attack in ATTACKS {
         let outcome = try_one(attack.name, column, base, &stage, &machine)

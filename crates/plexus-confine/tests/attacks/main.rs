@@ -83,7 +83,7 @@ fn suite() -> Result<ExitCode> {
     let is_root = rustix::process::geteuid().is_root();
     let base = Arc::new(tempfile::Builder::new().prefix("plexus-attacks").tempdir()?);
     prepare(base.path(), is_root)?;
-    let machine = plexus_confine::probe(&StageProgram::this()?);
+    let machine = plexus_confine::probe(&StageProgram::this()?)?;
     let is_required = std::env::var_os(REQUIRED).is_some();
     let seen: Arc<Mutex<Columns>> = Arc::default();
     let mut trials = Vec::new();

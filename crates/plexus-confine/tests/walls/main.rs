@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
     let arguments = Arguments::from_args();
     let stage = StageProgram::this().expect("the program of the suite has a path");
-    let machine = plexus_confine::probe(&stage);
+    let machine = plexus_confine::probe(&stage).expect("the suite can start its stage");
     let mut trials = Vec::new();
     let cases = [work::CASES, doors::CASES, started::CASES, closed::CASES, apart::CASES].concat();
     for tier in [Tier::Full, Tier::Landlock] {

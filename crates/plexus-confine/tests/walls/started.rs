@@ -10,8 +10,9 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context as _, Result, ensure};
 use plexus_confine::egress::Egress;
 use plexus_confine::{EXIT_NOT_CONFINED, Plan, RunDir, plan};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use rustix::process::{WaitOptions, wait};
+use rustix::process::{Pid, PidfdFlags, WaitOptions, getppid, pidfd_open, wait};
 
 use crate::Case;
 use crate::inside::{Inside, hosts, runtime, said};
@@ -36,7 +37,7 @@ pub(crate) fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
             std::thread::sleep(std::time::Duration::from_millis(300));
             start_server()
         }
-        Some("serve") => serve(),
+        Some("serve") => serve(args),
         Some("children") => count_children(),
         _ => Err(anyhow::anyhow!("nobody plays {part:?}")),
     };
@@ -50,21 +51,30 @@ pub(crate) fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
 }
 
 fn start_server() -> Result<()> {
+    let program = getppid().context("the stage is gone")?;
     let stage = Stdio::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     let mut command = Command::new(std::env::current_exe()?);
     // The suite waits for the end of the program's output, which this process has too.
-    command.args([WORD, "serve"]).stdin(stage).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args([WORD, "serve", &program.as_raw_pid().to_string()])
+        .stdin(stage)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     command.process_group(0).spawn()?;
     Ok(())
 }
 
-/// Serves until the suite, which never reads it, has ended the program: a minute is enough.
-fn serve() -> Result<()> {
+/// Serves until the program that the stage becomes has ended.
+fn serve(mut args: impl Iterator<Item = OsString>) -> Result<()> {
+    let program = args.next().and_then(|pid| pid.to_str()?.parse().ok()).and_then(Pid::from_raw);
+    let program = pidfd_open(program.context("no program is named")?, PidfdFlags::empty())?;
     let stage = UnixStream::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     runtime()?.block_on(async {
         let egress = Egress::take_over(hosts(&["allowed.example.org"], None)?, stage).await?;
-        let end = tokio::time::sleep(std::time::Duration::from_secs(60));
-        Ok(egress.run(end).await?)
+        let end = tokio::task::spawn_blocking(move || {
+            poll(&mut [PollFd::new(&program, PollFlags::IN)], None)
+        });
+        Ok(egress.run(async { drop(end.await) }).await?)
     })
 }
 

@@ -93,7 +93,8 @@ struct Run {
 impl Run {
     fn begin(mut arguments: Confine) -> Result<Self> {
         let stage = StageProgram::this().context("could not find this program")?;
-        let machine = plexus_confine::probe(&stage);
+        let machine = plexus_confine::probe(&stage).map_err(could_not_build)?;
+        plexus_confine::sweep();
         let dir = RunDir::new().context("could not make a temporary directory")?;
         let working_dir = match arguments.working_dir.take() {
             Some(dir) => dir,

@@ -32,7 +32,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow};
 use plexus_engine::Engine;
 use plexus_engine::settings::Reach;
-use plexus_engine::wall::WallSettings;
+use plexus_engine::wall::{NoWall, WallSettings};
 use plexus_store::{Prompts, UnixMillis};
 use plexus_tls::serving::Serving;
 use tokio::net::TcpListener;
@@ -171,7 +171,11 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
         let _told = tokio::task::spawn_blocking(move || telemetry.finish()).await;
     }
     let stopped = stopped?;
-    say(&stopped_with(stopped.children as u64));
+    say(&match stopped.children {
+        Some(children) => stopped_with(children as u64),
+        None => "stopped while it started; children keep running; the next start takes them over"
+            .to_owned(),
+    });
     Ok(())
 }
 
@@ -242,7 +246,12 @@ fn wall_words(walls: &WallSettings) -> String {
     match (walls.default, walls.offer(walls.default, None)) {
         (profile, Ok(Some(offer))) => format!("{profile} (tier {})", offer.tier),
         (_, Ok(None)) => "none: a command that is allowed can do what you can do".to_owned(),
-        (profile, Err(why)) => format!("none, because {profile} cannot be built: {why}"),
+        (profile, Err(NoWall::Refused(why))) => {
+            format!("none, because {profile} cannot be built: {why}")
+        }
+        (_, Err(NoWall::Unknown(why))) => {
+            format!("not known, so sessions are refused unless they ask for none: {why}")
+        }
     }
 }
 

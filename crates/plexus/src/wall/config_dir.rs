@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::{OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
@@ -15,8 +15,11 @@ use plexus_engine::driver::AgentHome;
 use plexus_engine::wall::{ConfigDir, Site};
 use rustix::fs::{Dir, FileType, Mode, OFlags, openat};
 
-/// The most files of a conversation that a fork copies. Each subagent has one.
+/// The most files and directories of a conversation that a fork copies. Each subagent has one.
 const MAX_COPIED_FILES: usize = 10_000;
+/// The most bytes of them. The agent that wrote them may have made a file of any length, which
+/// holds nothing.
+const MAX_COPIED_BYTES: u64 = 1024 * 1024 * 1024;
 /// The file of a session that says that the conversation it began with has been copied. The agent
 /// cannot reach it.
 const COPIED: &str = "copied";
@@ -71,8 +74,7 @@ pub(super) fn prepare(needs: &ConfigDir, site: &Site<'_>, home: Option<&Path>) -
         && let Ok(from) = open_dir(rustix::fs::CWD.as_fd(), source.as_os_str())
         && let Ok(from) = open_dir(from.as_fd(), OsStr::new(needs.conversations))
     {
-        let mut left = MAX_COPIED_FILES;
-        copy(&from, &conversations, MAX_DEPTH, &mut left)?;
+        copy(&from, &conversations, MAX_DEPTH, &mut Left::default())?;
     }
     let mut commands_read = Vec::new();
     for name in needs.commands_read {
@@ -111,8 +113,7 @@ pub(super) fn open_home(home: &AgentHome, site: &Site<'_>) -> io::Result<Made> {
         && !mark.exists()
         && let Ok(from) = open_dir(rustix::fs::CWD.as_fd(), source.as_os_str())
     {
-        let mut left = MAX_COPIED_FILES;
-        copy(&from, &dir, MAX_DEPTH, &mut left)?;
+        copy(&from, &dir, MAX_DEPTH, &mut Left::default())?;
         File::create(&mark)?;
     }
     let (mut read, mut write) = (Vec::new(), Vec::new());
@@ -144,9 +145,21 @@ fn open_dir(at: rustix::fd::BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd>
     Ok(openat(at, name, flags, Mode::empty())?)
 }
 
+/// How much may still be copied.
+struct Left {
+    files: usize,
+    bytes: u64,
+}
+
+impl Default for Left {
+    fn default() -> Self {
+        Self { files: MAX_COPIED_FILES, bytes: MAX_COPIED_BYTES }
+    }
+}
+
 /// Copies plain files and directories. The source belongs to another agent, which may put a link to
 /// anything into it at any moment: each name is opened below its directory and never followed.
-fn copy(from: &OwnedFd, to: &Path, depth: usize, left: &mut usize) -> io::Result<()> {
+fn copy(from: &OwnedFd, to: &Path, depth: usize, left: &mut Left) -> io::Result<()> {
     super::make_dir(to)?;
     if depth == 0 {
         return Ok(());
@@ -157,33 +170,63 @@ fn copy(from: &OwnedFd, to: &Path, depth: usize, left: &mut usize) -> io::Result
         if matches!(name, b"." | b"..") {
             continue;
         }
+        if left.files == 0 {
+            return Ok(());
+        }
+        left.files -= 1;
         let name: &OsStr = std::os::unix::ffi::OsStrExt::from_bytes(name);
         let target = to.join(name);
         match entry.file_type() {
             FileType::Directory => {
                 copy(&open_dir(from.as_fd(), name)?, &target, depth - 1, left)?;
             }
-            FileType::RegularFile if *left > 0 => {
-                *left -= 1;
-                copy_file(from, name, &target)?;
-            }
+            FileType::RegularFile => copy_file(from, name, &target, left)?,
             _ => {}
         }
     }
     Ok(())
 }
 
-fn copy_file(dir: &OwnedFd, name: &OsStr, to: &Path) -> io::Result<()> {
+fn copy_file(dir: &OwnedFd, name: &OsStr, to: &Path, left: &mut Left) -> io::Result<()> {
     // A pipe that took the file's place in between must not hold us.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mut from = File::from(openat(dir, name, flags, Mode::empty())?);
-    if !from.metadata()?.is_file() {
+    let from = File::from(openat(dir, name, flags, Mode::empty())?);
+    let found = from.metadata()?;
+    if !found.is_file() || found.len() > left.bytes {
         return Ok(());
     }
     let mut options = fs::OpenOptions::new();
     match options.write(true).create_new(true).mode(0o600).open(to) {
         // A file that the copy already has stays.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        to => io::copy(&mut from, &mut to?).map(drop),
+        to => {
+            let copied = io::copy(&mut from.take(left.bytes), &mut to?)?;
+            left.bytes -= copied;
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_fork_copies_is_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let (source, to) = (folder.path().join("source"), folder.path().join("to"));
+        fs::create_dir(&source).unwrap();
+        fs::write(source.join("said"), "hello").unwrap();
+        File::create(source.join("holes")).unwrap().set_len(MAX_COPIED_BYTES + 1).unwrap();
+        let from = open_dir(rustix::fs::CWD.as_fd(), source.as_os_str()).unwrap();
+        let mut left = Left::default();
+        copy(&from, &to, MAX_DEPTH, &mut left).unwrap();
+        assert_eq!(fs::read_to_string(to.join("said")).unwrap(), "hello");
+        assert!(!to.join("holes").exists());
+        assert_eq!(left.bytes, MAX_COPIED_BYTES - 5);
+        let none = folder.path().join("none");
+        let from = open_dir(rustix::fs::CWD.as_fd(), source.as_os_str()).unwrap();
+        copy(&from, &none, MAX_DEPTH, &mut Left { files: 0, ..Left::default() }).unwrap();
+        assert_eq!(fs::read_dir(&none).unwrap().count(), 0);
     }
 }

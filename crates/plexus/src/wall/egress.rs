@@ -100,24 +100,30 @@ pub fn is_egress(word: &OsString) -> bool {
 
 /// Runs as one of three: `confine --egress FILE`, which starts the guard and ends, the guard of the
 /// egress process, or that process.
-#[expect(clippy::print_stderr, reason = "the log of the egress process")]
+#[expect(clippy::print_stderr, reason = "the agent's own stderr, or the log of the egress process")]
 pub fn egress(mut args: impl Iterator<Item = OsString>) -> u8 {
     let (word, file) = (args.next().unwrap_or_default(), args.next().unwrap_or_default());
     let file = Path::new(&file);
-    let outcome = StageLine::from_stdin().and_then(|stage| match word.to_str() {
+    let stage = match StageLine::from_stdin() {
+        Ok(stage) => stage,
+        Err(error) => {
+            eprintln!("{error:#}");
+            return 1;
+        }
+    };
+    let outcome = match word.to_str() {
         Some(GUARD) => {
             guard::stand(file, &args.next().unwrap_or_default().to_string_lossy(), stage)
         }
-        Some(SERVE) => serve(file, args.next().and_then(|pid| pid.to_str()?.parse().ok()), stage),
-        Some(_) | None => guard::start(file, stage),
-    });
-    match outcome {
-        Ok(()) => 0,
-        Err(error) => {
-            eprintln!("{error:#}");
-            1
+        Some(SERVE) => {
+            let served = serve(file, args.next().and_then(|pid| pid.to_str()?.parse().ok()), stage);
+            // Into the log. The stderr of the others is the agent's, in which the stage says what
+            // it was told.
+            served.inspect_err(|error| eprintln!("{error:#}"))
         }
-    }
+        Some(_) | None => guard::start(file, stage),
+    };
+    u8::from(outcome.is_err())
 }
 
 /// The connection to the stage. It waits there, with an agent that has not started, for the word

@@ -7,15 +7,14 @@
 //! there is no agent yet, the stage itself is told why there is no egress process.
 
 use std::io::{self, BufRead as _};
-use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, getppid, pidfd_open, pidfd_send_signal};
 
 use super::egress::{GUARD, LOG, READY, SERVE, StageLine, read};
@@ -36,38 +35,63 @@ pub(super) fn start(path: &Path, stage: StageLine) -> Result<()> {
 }
 
 /// Starts the egress process, waits for its end, and ends the agent then. Ends with the agent.
-#[expect(clippy::print_stderr, reason = "this is the agent's own stderr, which its chat shows")]
 pub(super) fn stand(path: &Path, agent: &str, stage: StageLine) -> Result<()> {
     let started = hold(agent, &stage).and_then(|(pid, agent)| {
         let log = read(path)?.dir.join(LOG);
-        let egress = serve(path, pid, &log, &stage)?;
-        Ok((agent, egress, log))
+        let mut egress = serve(path, pid, &log, &stage)?;
+        let ready = egress.stdout.take().context("hear the egress process")?;
+        // Our own child, which nobody else reaps.
+        let end = pidfd_open(Pid::from_child(&egress), PidfdFlags::empty());
+        let end = end.context("hold the egress process")?;
+        Ok((Guarded { agent, egress, end, log }, ready))
     });
     // The stage hears of an egress process that ends, so we do not keep the connection.
-    let (_, (agent, mut egress, log)) = stage.or_refuse(started)?;
+    let (_, (guarded, ready)) = stage.or_refuse(started)?;
+    if says_ready(ready) {
+        guarded.watch();
+    }
+    Ok(())
+}
+
+/// Whether the egress process has every door. If not the stage knows, and starts no agent.
+fn says_ready(pipe: impl io::Read) -> bool {
     let mut line = String::new();
-    let pipe = egress.stdout.take().context("hear the egress process")?;
-    io::BufReader::new(pipe).read_line(&mut line)?;
-    if line.trim_end() != READY {
-        // The stage knows, and starts no agent.
-        return Ok(());
+    let read = io::BufReader::new(pipe).read_line(&mut line);
+    read.is_ok() && line.trim_end() == READY
+}
+
+/// An agent that may run, and the egress process that it cannot do without.
+struct Guarded {
+    agent: OwnedFd,
+    egress: Child,
+    /// The egress process too.
+    end: OwnedFd,
+    log: PathBuf,
+}
+
+impl Guarded {
+    /// Waits for the end of either. Returns no error: nobody but us would end the agent.
+    #[expect(clippy::print_stderr, reason = "this is the agent's own stderr, which its chat shows")]
+    fn watch(mut self) {
+        let mut ends = [&self.agent, &self.end].map(|end| PollFd::new(end, PollFlags::IN));
+        // Interrupted, or short of memory for a moment.
+        while poll(&mut ends, None).is_err() {}
+        if !ends[0].revents().is_empty() {
+            // We hold its stderr open, for whose end the shim waits.
+            return;
+        }
+        let how = match self.egress.wait() {
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        eprintln!(
+            "confine: the egress process of this run ended ({how}), and with it the agent's only \
+             network, so the agent was stopped; next: send the prompt again, which starts \
+             another. {}",
+            said(&self.log)
+        );
+        let _has_ended_meanwhile = pidfd_send_signal(&self.agent, Signal::KILL);
     }
-    // Our own child, which nobody else reaps.
-    let end = pidfd_open(Pid::from_child(&egress), PidfdFlags::empty())?;
-    let wanted = PollFlags::IN;
-    let mut ends = [PollFd::new(&agent, wanted), PollFd::new(&end, wanted)];
-    while let Err(Errno::INTR) = poll(&mut ends, None) {}
-    if has_ended(&agent)? {
-        // We hold its stderr open, for whose end the shim waits.
-        return Ok(());
-    }
-    let status = egress.wait()?;
-    eprintln!(
-        "confine: the egress process of this run ended ({status}), and with it the agent's only \
-         network, so the agent was stopped; next: send the prompt again, which starts another. {}",
-        said(&log)
-    );
-    pidfd_send_signal(&agent, Signal::KILL).context("end the agent")
 }
 
 /// Holds the process that becomes the agent, which keeps its pid.
@@ -98,9 +122,4 @@ fn serve(path: &Path, agent: Pid, log: &Path, stage: &StageLine) -> Result<Child
 fn said(log: &Path) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     text.trim_end().lines().next_back().unwrap_or_default().to_owned()
-}
-
-fn has_ended(process: &OwnedFd) -> Result<bool> {
-    let mut end = [PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)];
-    Ok(poll(&mut end, Some(&Timespec::default()))? > 0)
 }

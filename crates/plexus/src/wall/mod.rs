@@ -35,7 +35,7 @@ const SHELL: &str = "bash";
 #[derive(Debug)]
 pub struct MachineWalls {
     stage: StageProgram,
-    /// Found out once, by building each wall.
+    /// Found out by building each wall, once that has told.
     machine: OnceLock<Machine>,
     /// The tier that must hold; without one, the best of this machine.
     wanted: Option<Tier>,
@@ -62,18 +62,25 @@ impl MachineWalls {
         Ok(Self { stage, machine: OnceLock::new(), wanted, data_dir, read, hosts })
     }
 
-    fn machine(&self) -> &Machine {
-        self.machine.get_or_init(|| plexus_confine::probe(&self.stage))
+    fn machine(&self) -> Result<&Machine, NoWall> {
+        if let Some(machine) = self.machine.get() {
+            return Ok(machine);
+        }
+        let machine = plexus_confine::probe(&self.stage).map_err(|error| {
+            NoWall::Unknown(format!("could not {error}; next: mend that, and try again"))
+        })?;
+        plexus_confine::sweep();
+        Ok(self.machine.get_or_init(|| machine))
     }
 
     fn tier(&self) -> Result<Tier, NoWall> {
-        self.machine().choose(self.wanted).map_err(no_wall)
+        self.machine()?.choose(self.wanted).map_err(no_wall)
     }
 
     /// The tier for an agent that must be able to work within it.
     fn tier_for(&self, needs: &WallNeeds) -> Result<Tier, NoWall> {
         match self.tier()? {
-            Tier::Landlock if needs.listens => Err(NoWall(
+            Tier::Landlock if needs.listens => Err(NoWall::Refused(
                 "this agent serves itself on a port, which the tier landlock lets nobody do; next: \
                  run it where the tier full works (plexus doctor says why it does not), or create \
                  it with confine none"
@@ -95,11 +102,11 @@ impl MachineWalls {
     }
 
     fn plan(&self, wall: &Wall) -> Result<Plan, NoWall> {
-        let planned = plan(wall, self.machine()).map_err(no_wall)?;
+        let planned = plan(wall, self.machine()?).map_err(no_wall)?;
         let data = self.data_dir.canonicalize().unwrap_or_else(|_| self.data_dir.clone());
         let opens = |root: &&PathBuf| data.starts_with(root);
         match planned.read.iter().chain(&planned.write).find(opens) {
-            Some(root) => Err(NoWall(format!(
+            Some(root) => Err(NoWall::Refused(format!(
                 "the server's own data directory lies in {}, which is open within the wall; next: \
                  start the server with another --data-dir",
                 root.display()
@@ -114,7 +121,7 @@ impl MachineWalls {
         let key = site.needs.model.and_then(|model| Some((model, key_in(&model, site.env)?)));
         let (model, hosts) = match (&key, site.config.confine) {
             (Some((door, variable)), _) => (Some(model_file(door, variable, site.env)?), &[][..]),
-            (None, Confine::Strict) => return Err(NoWall(strict_needs_a_key(site.needs))),
+            (None, Confine::Strict) => return Err(NoWall::Refused(strict_needs_a_key(site.needs))),
             (None, Confine::None | Confine::Workspace) => (None, login_hosts),
         };
         let proxy = site.config.confine == Confine::Workspace;
@@ -165,8 +172,8 @@ impl Walls for MachineWalls {
         let words = |list: Vec<&'static str>| list.into_iter().map(str::to_owned).collect();
         Ok(Offer {
             tier: tier.to_string(),
-            enforced: words(self.machine().enforced(tier)),
-            gaps: words(self.machine().gaps(tier)),
+            enforced: words(self.machine()?.enforced(tier)),
+            gaps: words(self.machine()?.gaps(tier)),
         })
     }
 
@@ -268,7 +275,7 @@ impl Walls for MachineWalls {
             env: Some(&trial.env),
             start_in: trial.start_in.as_deref(),
         };
-        let ran = dry_run::run(&self.stage, self.machine(), &wall, &program, preview::LIMITS);
+        let ran = dry_run::run(&self.stage, self.machine()?, &wall, &program, preview::LIMITS);
         ran.map(preview::shown).map_err(no_wall)
     }
 
@@ -291,7 +298,7 @@ impl MachineWalls {
             [self.stage.program.as_path(), Path::new("confine"), Path::new(egress::START), file];
         let text = |path: &Path| {
             let text = path.to_str().map(str::to_owned);
-            text.ok_or_else(|| NoWall(format!("the path {} is not text", path.display())))
+            text.ok_or_else(|| NoWall::Refused(format!("the path {} is not text", path.display())))
         };
         words.into_iter().map(text).collect()
     }
@@ -301,7 +308,7 @@ impl MachineWalls {
 /// one that was configured.
 pub(crate) fn check_read(read: &[PathBuf]) -> Result<(), NoWall> {
     match read.iter().find(|path| !path.exists()) {
-        Some(path) => Err(NoWall(format!(
+        Some(path) => Err(NoWall::Refused(format!(
             "confine.read of plexus.toml names {}, which is not there; next: make it, or take it \
              out of plexus.toml",
             path.display()
@@ -311,16 +318,16 @@ pub(crate) fn check_read(read: &[PathBuf]) -> Result<(), NoWall> {
 }
 
 fn no_wall(error: impl std::fmt::Display) -> NoWall {
-    NoWall(error.to_string())
+    NoWall::Refused(error.to_string())
 }
 
 fn at(path: &Path, error: &dyn std::fmt::Display) -> NoWall {
-    NoWall(format!("{}: {error}", path.display()))
+    NoWall::Refused(format!("{}: {error}", path.display()))
 }
 
 fn profile_of(profile: Confine) -> Result<Profile, NoWall> {
     match profile {
-        Confine::None => Err(NoWall("the profile none builds no wall".into())),
+        Confine::None => Err(NoWall::Refused("the profile none builds no wall".into())),
         Confine::Workspace => Ok(Profile::Workspace),
         Confine::Strict => Ok(Profile::Strict),
     }
@@ -370,7 +377,7 @@ fn strict_needs_a_key(needs: &WallNeeds) -> String {
 
 fn port_of(url: &str) -> Result<u16, NoWall> {
     let port = url::Url::parse(url).ok().and_then(|url| url.port_or_known_default());
-    port.ok_or_else(|| NoWall(format!("{url} names no port")))
+    port.ok_or_else(|| NoWall::Refused(format!("{url} names no port")))
 }
 
 /// The agent's program, found as the shim would find it, without links.
@@ -381,7 +388,7 @@ fn program_of(program: &Path, env: &BTreeMap<OsString, OsString>) -> Result<Path
         let path = env.get(OsStr::new("PATH")).cloned().unwrap_or_default();
         std::env::split_paths(&path).find_map(|dir| dir.join(program).canonicalize().ok())
     };
-    found.ok_or_else(|| NoWall(format!("{} could not be found", program.display())))
+    found.ok_or_else(|| NoWall::Refused(format!("{} could not be found", program.display())))
 }
 
 /// What must be readable for a program to run: the packages that it was installed with, else the

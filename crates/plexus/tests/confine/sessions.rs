@@ -125,8 +125,9 @@ impl<'a> Site<'a> {
         Ok(text.lines().count())
     }
 
-    /// Checks that a chat did not start, for this reason, and that nothing ran.
-    async fn does_not_start(&self, session: &Value, whys: &[&str]) -> Result<()> {
+    /// Checks that a chat did not start, for this reason, and that nothing ran. Returns what was
+    /// said.
+    async fn does_not_start(&self, session: &Value, whys: &[&str]) -> Result<String> {
         let before = self.ran()?;
         let ended = self.chat(session, PROMPT).await?;
         let said = ended.messages().join("\n");
@@ -137,7 +138,7 @@ impl<'a> Site<'a> {
         ensure!(self.ran()? == before, "it ran without its wall: {said}");
         let tool = ended.events.iter().find(|event| event["event"]["type"] == "tool_use");
         ensure!(tool.is_none(), "the agent started without its wall: {:#?}", ended.events);
-        Ok(())
+        Ok(said)
     }
 
     /// Checks that a chat works.
@@ -260,6 +261,30 @@ pub(crate) fn tell_what_was_left_for_programs_outside(
     })
 }
 
+/// A failure that passes is no reason for sessions without a wall: the default is refused too, and
+/// can be had as soon as the machine has told what it can.
+pub(crate) fn are_refused_until_it_is_known_what_can_be_enforced(
+    place: &HomeWithProject,
+) -> Result<()> {
+    block_on(async {
+        let temp = place.dir.path().join("temporary").display().to_string();
+        let site = Site::start_with(place, Vec::new(), &[], &[("TMPDIR", &temp)]).await?;
+        site.refuses("could not find out what this machine can enforce").await?;
+        let refused = site.create("default", None).await.err().context("it was made")?;
+        ensure!(refused.to_string().contains("next: mend that, and try again"), "{refused}");
+        let log = site.server.log();
+        ensure!(log.contains("sessions are refused unless they ask for none"), "{log}");
+        let open = site.create("open", Some("none")).await?;
+        let ended = site.works(&open).await?;
+        ensure!(!ended.messages().join("\n").contains("wall"), "{:#?}", ended.events);
+        std::fs::create_dir(&temp)?;
+        let session = site.create("default", None).await?;
+        let wall = site.wall(&session).await?;
+        ensure!(wall["profile"] == "workspace" && wall["missing"].is_null(), "{wall:#}");
+        site.works(&session).await.map(drop)
+    })
+}
+
 /// A path of the operator's own list that is not there keeps every session with a wall from being
 /// created, also by default: a wall without it would not be the one that was configured.
 pub(crate) fn are_refused_where_a_configured_path_is_missing(
@@ -322,10 +347,13 @@ pub(crate) fn do_not_start_without_their_egress_process(
     tier: &str,
 ) -> Result<()> {
     block_on(async {
-        let proxy = [("HTTPS_PROXY", "http://name:password@proxy.example.org:3128")];
+        let proxy = [("HTTPS_PROXY", "http://name:correct-horse@proxy.example.org:3128")];
         let tier = format!("confine.tier={tier}");
         let site = Site::start_with(place, Vec::new(), &[&tier], &proxy).await?;
         let session = site.create("proxied", Some("workspace")).await?;
-        site.does_not_start(&session, &["could not start the egress process", "password"]).await
+        let whys = ["could not start the egress process", "without a password"];
+        let said = site.does_not_start(&session, &whys).await?;
+        ensure!(!said.contains("correct-horse"), "it tells the password: {said}");
+        Ok(())
     })
 }

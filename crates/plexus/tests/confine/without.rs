@@ -1,5 +1,5 @@
 //! Machines that cannot build a wall: this test starts programs under a seccomp filter that refuses
-//! Landlock, as an old kernel does, or namespaces, as a container does.
+//! Landlock, as an old kernel does, namespaces, as a container does, or locks of files.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -36,6 +36,7 @@ fn restrict(what: &str) -> Result<()> {
     match what {
         "landlock" => refuse(&landlock, libc::ENOSYS),
         "namespaces" => refuse(&[libc::SYS_unshare], libc::EPERM),
+        "locks" => refuse(&[libc::SYS_flock], libc::ENOLCK),
         "both" => {
             refuse(&landlock, libc::ENOSYS)?;
             refuse(&[libc::SYS_unshare], libc::EPERM)
@@ -89,6 +90,13 @@ pub(crate) fn namespaces(place: &HomeWithProject) -> Result<()> {
     let words = ["confine", "--dry-run", "--", "echo", "started"];
     let (said, code) = place.plexus_without("namespaces", &words)?;
     ensure!(code == Some(i32::from(EXIT_NOT_CONFINED)) && said.contains("next: "), "{said}");
+    Ok(())
+}
+
+/// As on a network file system without a lock service.
+pub(crate) fn locks(place: &HomeWithProject) -> Result<()> {
+    let (said, code) = place.plexus_without("locks", &["confine", "--", "echo", "started"])?;
+    ensure!(code == Some(0) && said == "started\n", "{code:?}: {said}");
     Ok(())
 }
 

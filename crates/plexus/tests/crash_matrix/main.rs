@@ -66,7 +66,8 @@ fn no_wall() -> Option<String> {
         program: env!("CARGO_BIN_EXE_plexus").into(),
         arguments: ["confine", "--stage"].map(Into::into).to_vec(),
     };
-    plexus_confine::probe(&stage).choose(None).err().map(|why| why.to_string())
+    let machine = plexus_confine::probe(&stage).expect("plexus starts as a stage");
+    machine.choose(None).err().map(|why| why.to_string())
 }
 
 /// Says how many cases each agent has.

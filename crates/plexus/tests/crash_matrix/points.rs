@@ -313,8 +313,8 @@ const CHILD: &[Point] = &[
     at("sim.tool.after", 1, BOTH),
 ];
 
-/// Points of the egress process: it listens, a command wants a host that nobody has allowed, and
-/// the answer has come.
+/// Points of the egress process: it has taken every door and the stage does not know yet, a command
+/// wants a host that nobody has allowed, and the answer has come.
 const EGRESS: &[Point] = &[
     at("egress.serves", 1, CONTROL),
     at("egress.asks", 1, CONTROL),

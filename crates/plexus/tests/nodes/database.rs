@@ -5,8 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use serde_json::json;
-use testkit::postgres;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testkit::postgres::{self, Postgres};
 use testkit::proxy::{Proxy, Weather};
 
 use crate::cluster::{Cluster, DEADLINE, LONG_LEASE, texts, writes};
@@ -103,7 +104,7 @@ pub(crate) async fn connections_that_are_cut_delayed_half_closed_or_unanswered_c
         );
         let () = clearing;
         told.push(one);
-        let another = |page: &serde_json::Value| {
+        let another = |page: &Value| {
             page["pending_approvals"]
                 .as_array()
                 .is_some_and(|list| list.first().is_some_and(|it| it["id"] != first.as_str()))
@@ -131,37 +132,77 @@ pub(crate) async fn connections_that_are_cut_delayed_half_closed_or_unanswered_c
     history::check(&cluster, 2, &sessions, &told).await;
 }
 
-pub(crate) async fn a_server_whose_database_dies_while_it_starts_waits_for_it() {
-    const STANDS_STILL_AT: &str = "reattach.look";
-    let mut postgres = postgres::own();
-    let url = postgres.fresh_database().unwrap();
-    let mut cluster = Cluster::start(&[&url], LONG_LEASE).await;
-    let session = cluster.create(0, "asks").await;
-    cluster.chat(0, &session, &writes("asks.txt")).await;
-    let approval = cluster.approval(0, &session).await;
+/// A server that was killed while its child asked, and whose next life loses its database while it
+/// starts.
+struct Interrupted {
+    postgres: Postgres,
+    cluster: Cluster,
+    session: String,
+    approval: Value,
+    faults: TempDir,
+}
 
-    // The next server stands still where it looks at the runs of the one before.
-    let faults = tempfile::tempdir().unwrap();
-    let mark = faults.path().join(format!("{STANDS_STILL_AT}@1"));
-    let mut env = crate::cluster::options(0, &url, LONG_LEASE, cluster.folder()).env;
-    env.push(("PLEXUS_FAULT".to_owned(), format!("{STANDS_STILL_AT}:freeze@1")));
-    env.push(("PLEXUS_FAULT_DIR".to_owned(), faults.path().display().to_string()));
-    let server = &mut cluster.nodes[0];
-    server.kill_9().unwrap();
-    server.set_env(env);
-    let log = server.log_path();
-    let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
-    let (started, ()) = tokio::join!(server.start_again(), async {
-        let stands = async || read(&mark).strip_suffix('\n')?.parse().ok();
-        let pid = testkit::eventually_async("the server stands still", DEADLINE, stands).await;
-        postgres.kill_9().unwrap();
-        testkit::process::signal(pid, Signal::CONT);
-        let waits = async || read(&log).contains("trying again for").then_some(());
-        testkit::eventually_async("the server waits for its database", DEADLINE, waits).await;
-        postgres.start_again().unwrap();
-    });
-    started.unwrap();
-    cluster.allow(0, &approval).await;
-    let (status, events) = cluster.end(0, &session).await;
-    assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["before", "after"]));
+impl Interrupted {
+    /// Where the next life stands still: it looks at the runs of the one before.
+    const STANDS_STILL_AT: &str = "reattach.look";
+
+    async fn new() -> Self {
+        let postgres = postgres::own();
+        let url = postgres.fresh_database().unwrap();
+        let mut cluster = Cluster::start(&[&url], LONG_LEASE).await;
+        let session = cluster.create(0, "asks").await;
+        cluster.chat(0, &session, &writes("asks.txt")).await;
+        let approval = cluster.approval(0, &session).await;
+        let faults = tempfile::tempdir().unwrap();
+        let mut env = crate::cluster::options(0, &url, LONG_LEASE, cluster.folder()).env;
+        env.push(("PLEXUS_FAULT".to_owned(), format!("{}:freeze@1", Self::STANDS_STILL_AT)));
+        env.push(("PLEXUS_FAULT_DIR".to_owned(), faults.path().display().to_string()));
+        cluster.nodes[0].kill_9().unwrap();
+        cluster.nodes[0].set_env(env);
+        Self { postgres, cluster, session, approval, faults }
+    }
+
+    /// Starts the next life. Calls `then` with its process once it waits for its database. Returns
+    /// how the start went.
+    async fn start(&mut self, then: impl FnOnce(&mut Postgres, u32)) -> anyhow::Result<()> {
+        let mark = self.faults.path().join(format!("{}@1", Self::STANDS_STILL_AT));
+        let server = &mut self.cluster.nodes[0];
+        let log = server.log_path();
+        let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+        let (started, ()) = tokio::join!(server.start_again(), async {
+            let stands = async || read(&mark).strip_suffix('\n')?.parse().ok();
+            let pid = testkit::eventually_async("the server stands still", DEADLINE, stands).await;
+            self.postgres.kill_9().unwrap();
+            testkit::process::signal(pid, Signal::CONT);
+            let waits = async || read(&log).contains("trying again for").then_some(());
+            testkit::eventually_async("the server waits for its database", DEADLINE, waits).await;
+            then(&mut self.postgres, pid);
+        });
+        started
+    }
+
+    /// Answers the child that asked, and checks that it goes on.
+    async fn child_goes_on(&self) {
+        self.cluster.allow(0, &self.approval).await;
+        let (status, events) = self.cluster.end(0, &self.session).await;
+        assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["before", "after"]));
+    }
+}
+
+pub(crate) async fn a_server_whose_database_dies_while_it_starts_waits_for_it() {
+    let mut interrupted = Interrupted::new().await;
+    interrupted.start(|postgres, _| postgres.start_again().unwrap()).await.unwrap();
+    interrupted.child_goes_on().await;
+}
+
+pub(crate) async fn a_server_that_waits_for_its_database_stops_when_it_is_asked_to() {
+    let mut interrupted = Interrupted::new().await;
+    let term = |_: &mut Postgres, pid| testkit::process::signal(pid, Signal::TERM);
+    let ended = interrupted.start(term).await.unwrap_err().to_string();
+    // A start that gives up ends with 1.
+    assert!(ended.contains("exit status: 0"), "{ended}");
+    assert!(ended.contains("stopped while it started"), "{ended}");
+    interrupted.postgres.start_again().unwrap();
+    interrupted.cluster.nodes[0].start_again().await.unwrap();
+    interrupted.child_goes_on().await;
 }

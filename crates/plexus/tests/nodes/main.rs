@@ -45,6 +45,7 @@ fn main() -> ExitCode {
             a_database_that_is_killed_and_comes_back_loses_nothing_and_ends_no_child,
             connections_that_are_cut_delayed_half_closed_or_unanswered_cost_time_and_nothing_else,
             a_server_whose_database_dies_while_it_starts_waits_for_it,
+            a_server_that_waits_for_its_database_stops_when_it_is_asked_to,
         }
         death {
             a_server_that_comes_back_within_its_lease_goes_on_as_if_nothing_had_been,

@@ -144,6 +144,9 @@ fn a_data_directory_that_cannot_be_used() {
     );
     std::fs::write(installation.data(), "a file").unwrap();
     bad(&ask(&mut doctor(&installation), "data"), "not a directory", "--data-dir");
+    for what in ["rules", "token"] {
+        odd(&ask(&mut doctor(&installation), what), "could not be looked at", "");
+    }
     std::fs::remove_file(installation.data()).unwrap();
     std::fs::create_dir(installation.data()).unwrap();
     std::fs::set_permissions(installation.data(), std::fs::Permissions::from_mode(0o755)).unwrap();

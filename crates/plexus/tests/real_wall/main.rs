@@ -51,12 +51,13 @@ const LANDLOCK: server_with_claude::Way =
 
 /// Why this machine cannot build the full tier, and the landlock tier.
 #[cfg(target_os = "linux")]
+#[expect(clippy::expect_used, reason = "in a test, a panic is the answer")]
 fn refusals() -> [Option<String>; 2] {
     let stage = plexus_confine::StageProgram {
         program: env!("CARGO_BIN_EXE_plexus").into(),
         arguments: ["confine", "--stage"].map(Into::into).to_vec(),
     };
-    let machine = plexus_confine::probe(&stage);
+    let machine = plexus_confine::probe(&stage).expect("plexus starts as a stage");
     [machine.full, machine.landlock].map(|why| why.map(|why| why.to_string()))
 }
 

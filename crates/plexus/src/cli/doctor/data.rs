@@ -2,6 +2,7 @@
 //! agrees with it.
 
 use std::fs::OpenOptions;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -17,7 +18,7 @@ use crate::data_dir::{TOKEN_FILE, clock_behind};
 pub(super) fn look(dir: &Path) -> Finding {
     const WHAT: &str = "data";
     match dir.metadata() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             let nearest = existing(dir);
             match try_to_write(nearest) {
                 Ok(()) => {
@@ -57,9 +58,21 @@ pub(super) fn look_at_rules(dir: &Path) -> Finding {
             Finding::good(WHAT, format!("loopback.toml read, {}", counted(count as u64, "rule")))
         }
         Err(error) => {
-            Finding::bad(WHAT, format!("{error:#}"), "repair it: no server starts with it")
+            let next = match error.downcast_ref().map(io::Error::kind) {
+                Some(ErrorKind::NotADirectory) => return not_looked_at(WHAT),
+                Some(ErrorKind::PermissionDenied) => {
+                    "make it readable to you (ls -l shows whose it is): no server starts before"
+                }
+                _ => "repair it: no server starts with it",
+            };
+            Finding::bad(WHAT, format!("{error:#}"), next)
         }
     }
+}
+
+/// A file of the data directory is not at fault where that is no directory: [`look`] says so.
+fn not_looked_at(what: &'static str) -> Finding {
+    Finding::odd(what, "could not be looked at: the data directory is not a directory", "")
 }
 
 /// Looks at the token's file: the token opens every door, so nobody else may read it.
@@ -68,9 +81,10 @@ pub(super) fn look_at_token(dir: &Path) -> Finding {
     let path = dir.join(TOKEN_FILE);
     let found = match path.metadata() {
         Ok(found) => found,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
             return Finding::good(WHAT, "made at the first start");
         }
+        Err(error) if error.kind() == ErrorKind::NotADirectory => return not_looked_at(WHAT),
         Err(error) => {
             let next = "it must belong to you; `plexus serve` makes a new one when it is gone";
             return Finding::bad(WHAT, format!("{}: {error}", path.display()), next);
@@ -194,13 +208,13 @@ fn existing(path: &Path) -> &Path {
 
 /// Writes a file and removes it: permissions alone do not tell of a file system that is read-only
 /// or full.
-fn try_to_write(dir: &Path) -> std::io::Result<()> {
+fn try_to_write(dir: &Path) -> io::Result<()> {
     let path = dir.join(format!(".plexus-doctor-{}", EventId::generate()));
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
     std::fs::remove_file(&path)
 }
 
-fn unwritable(what: &'static str, dir: &Path, error: &std::io::Error) -> Finding {
+fn unwritable(what: &'static str, dir: &Path, error: &io::Error) -> Finding {
     let words = format!("could not write into {}: {error}", dir.display());
     Finding::bad(
         what,

@@ -12,7 +12,14 @@ use crate::wall::check_read;
 pub(super) async fn look(config: &ConfineConfig) -> Vec<Finding> {
     const WHAT: &str = "wall";
     let probed = tokio::task::spawn_blocking(|| {
-        StageProgram::this().map(|stage| plexus_confine::probe(&stage))
+        let stage = StageProgram::this().map_err(|error| {
+            let words = format!("could not find this program: {error}");
+            Finding::bad(WHAT, words, "install it again; its file was replaced or removed")
+        })?;
+        plexus_confine::probe(&stage).map_err(|error| {
+            let words = format!("could not {error}");
+            Finding::bad(WHAT, words, "mend that; until then sessions with a wall are refused")
+        })
     });
     match probed.await {
         Ok(Ok(machine)) => {
@@ -20,11 +27,7 @@ pub(super) async fn look(config: &ConfineConfig) -> Vec<Finding> {
             findings.push(of_sessions(&machine, config));
             findings
         }
-        Ok(Err(error)) => vec![Finding::bad(
-            WHAT,
-            format!("could not find this program: {error}"),
-            "install it again; its file was replaced or removed",
-        )],
+        Ok(Err(finding)) => vec![finding],
         Err(error) => vec![Finding::bad(WHAT, error.to_string(), "report this")],
     }
 }
