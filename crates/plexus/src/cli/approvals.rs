@@ -41,7 +41,7 @@ pub(super) async fn pending(global: &Global, which: Option<&str>, json: bool) ->
     } else if whole {
         approvals.iter().try_for_each(|approval| show(approval, screen))?;
     } else {
-        table(&approvals, &taken_ids(&client, &all).await?, screen)?;
+        table(&approvals, &all, screen)?;
         let hint = "`plexus pending ID` shows one in full; `plexus approve ID`, `plexus deny ID` \
                     and `plexus review` answer";
         screen::line(&screen.paint(Tone::Faint, hint))?;
@@ -80,18 +80,11 @@ async fn asked_for(client: &Client, all: &[Approval], which: &str) -> Result<Ask
     }
 }
 
-/// Returns every id that the beginning of an id is compared with by some command.
-async fn taken_ids(client: &Client, all: &[Approval]) -> Result<Vec<String>> {
-    let sessions = client.sessions().await.map_err(failed)?;
-    let of_sessions = sessions.iter().map(|session| session.id.to_string());
-    Ok(all.iter().map(|approval| approval.id.to_string()).chain(of_sessions).collect())
-}
-
-/// One line for each, with the beginning of its id by which every command finds it.
-fn table(approvals: &[Approval], taken: &[String], screen: Screen) -> Result<()> {
+/// One line for each, with the beginning of its id that no other of `all` has.
+fn table(approvals: &[Approval], all: &[Approval], screen: Screen) -> Result<()> {
     let now = now_ms();
-    let ids: Vec<String> = approvals.iter().map(|approval| approval.id.to_string()).collect();
-    let ids = find::short_ids(&ids, taken);
+    let ids_of = |them: &[Approval]| them.iter().map(|it| it.id.to_string()).collect::<Vec<_>>();
+    let ids = find::short_ids(&ids_of(approvals), &ids_of(all));
     let names: Vec<String> = approvals
         .iter()
         .map(|approval| cut(&sanitize::one_line(&approval.session_name), MAX_NAME))
@@ -140,25 +133,27 @@ fn show(approval: &Approval, screen: Screen) -> Result<()> {
     Ok(())
 }
 
-/// Finds the approvals that a command is about: those that it names, or everything that waits. All
-/// of them are shown before they are decided.
-async fn chosen(client: &Client, which: &Which) -> Result<Vec<Approval>> {
+/// Finds the approvals that a command is about: those that it names, or everything that waits.
+async fn chosen(client: &Client, which: &Which, json: bool) -> Result<Vec<Approval>> {
     let session = match &which.session {
         Some(which) => Some(find_session(client, which).await.map_err(failed)?.id),
         None => None,
     };
-    let pending = client.pending(session).await.map_err(failed)?;
+    let all = client.pending(None).await.map_err(failed)?;
     if which.all {
-        if pending.is_empty() {
-            screen::line("nothing waits")?;
+        let is_of = |approval: &&Approval| session.is_none_or(|id| approval.session_id == id);
+        let pending: Vec<Approval> = all.iter().filter(is_of).cloned().collect();
+        // A program that reads JSON is told of each decision; a person sees first what is decided.
+        match (json, pending.is_empty()) {
+            (true, _) => {}
+            (false, true) => screen::line("nothing waits")?,
+            (false, false) => table(&pending, &all, Screen::stdout())?,
         }
-        let all = client.pending(None).await.map_err(failed)?;
-        table(&pending, &taken_ids(client, &all).await?, Screen::stdout())?;
         return Ok(pending);
     }
     let mut found: Vec<Approval> = Vec::new();
     for id in &which.ids {
-        let approval = find::approval(client, &pending, id).await?;
+        let approval = find::approval(client, &all, id).await?;
         if found.iter().all(|other| other.id != approval.id) {
             found.push(approval);
         }
@@ -169,7 +164,7 @@ async fn chosen(client: &Client, which: &Which) -> Result<Vec<Approval>> {
 /// `plexus approve`: bound to the inputs that are shown here.
 pub(super) async fn approve(global: &Global, arguments: &Approve) -> Result<u8> {
     let client = server::find(&global.data_dir()?).await?;
-    let approvals = chosen(&client, &arguments.which).await?;
+    let approvals = chosen(&client, &arguments.which, arguments.json).await?;
     let is_alone =
         arguments.input.is_none() && arguments.remember.is_none() && arguments.answer.is_empty();
     if approvals.len() > 1 && !is_alone {
@@ -212,7 +207,7 @@ fn allowed(approval: &Approval, arguments: &Approve) -> Result<RespondParams> {
 /// `plexus deny`.
 pub(super) async fn deny(global: &Global, arguments: &Deny) -> Result<u8> {
     let client = server::find(&global.data_dir()?).await?;
-    let approvals = chosen(&client, &arguments.which).await?;
+    let approvals = chosen(&client, &arguments.which, arguments.json).await?;
     let reason = arguments.reason.clone().unwrap_or_else(|| "the operator said no".to_owned());
     let no = |approval: &Approval| RespondParams::deny(approval.id, reason.clone());
     let answers = approvals.iter().map(no).collect();

@@ -60,14 +60,26 @@ pub(crate) async fn approval(
             return Err(failed(ambiguous(which, "approvals", &ids)));
         }
     }
-    let page = client.loopback().history(&ApprovalPageParams::page(None)).await.map_err(failed)?;
-    let decided = page.decisions.iter().find(|it| fits(&it.approval_id.to_string(), which));
-    match decided {
-        Some(decided) => bail!("could not decide {which}: {}", stands(decided)),
+    match decided(client, which).await.map_err(failed)? {
+        Some(decided) => bail!("could not decide {which}: {}", stands(&decided)),
         None => bail!(
             "could not find {} among the approvals that wait; `plexus pending` lists them",
             sanitize::one_line(which)
         ),
+    }
+}
+
+/// Finds an approval among those that are decided, newest first.
+async fn decided(client: &Client, which: &str) -> Result<Option<DecidedApproval>, ClientError> {
+    let mut cursor = None;
+    loop {
+        let page = client.loopback().history(&ApprovalPageParams::page(cursor)).await?;
+        let mut decisions = page.decisions.into_iter();
+        let found = decisions.find(|it| fits(&it.approval_id.to_string(), which));
+        if found.is_some() || page.cursor.is_none() {
+            return Ok(found);
+        }
+        cursor = page.cursor;
     }
 }
 
@@ -124,7 +136,31 @@ fn ambiguous(which: &str, what: &str, ids: &[String]) -> ClientError {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::cli::stand_in::answering;
+
+    #[tokio::test]
+    async fn a_decision_of_long_ago_is_named() {
+        let id = "01a1de6b-3b4a-75ed-a2ee-6d8405ee5847";
+        let client = answering(move |_, params| {
+            let old = json!({"approval_id": id, "session_id": id, "tool_name": "T",
+                "tool_use_id": "t", "input": {}, "input_digest": "d", "status": "denied",
+                "created_at": 1, "decided_by": "operator"});
+            Ok(match params["cursor"].as_str() {
+                None => json!({"type": "ok", "decisions": [], "cursor": "2"}),
+                Some(_) => json!({"type": "ok", "decisions": [old]}),
+            })
+        });
+        let client = client.await;
+        for which in [id, &id[..8]] {
+            let error = approval(&client, &[], which).await.unwrap_err().to_string();
+            assert!(error.ends_with("it was already denied by the operator"), "{error}");
+        }
+        let error = approval(&client, &[], "ffff").await.unwrap_err().to_string();
+        assert!(error.starts_with("could not find ffff"), "{error}");
+    }
 
     #[test]
     fn ids_are_as_short_as_they_can_be_told_apart() {

@@ -40,6 +40,8 @@ pub(crate) mod screen;
 mod search;
 pub(crate) mod server;
 mod sessions;
+#[cfg(test)]
+mod stand_in;
 
 use std::process::ExitCode;
 

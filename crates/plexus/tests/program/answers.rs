@@ -170,6 +170,20 @@ fn several_are_decided_at_once_by_the_beginnings_of_their_ids() {
 }
 
 #[test]
+fn with_json_nothing_but_json_is_printed() {
+    let installation = Installation::new();
+    installation.works(&["run", "--detach", "hello"]);
+    let approval = installation.pending();
+    let denied = installation.works(&["deny", "--all", "--json"]);
+    let denied: Value = serde_json::from_str(&denied).expect("JSON");
+    assert_eq!(denied["approval_id"], approval["id"], "{denied}");
+    for command in ["approve", "deny"] {
+        assert_eq!(installation.works(&[command, "--all", "--json"]), "");
+        assert_eq!(installation.works(&[command, "--all"]), "nothing waits\n");
+    }
+}
+
+#[test]
 fn a_session_is_told_forked_and_removed() {
     let installation = Installation::new();
     let run = installation.command(&["run", "--name", "one", "sim:\nsay first"]);

@@ -95,6 +95,8 @@ fn a_shell_completes_names_and_ids_of_sessions_and_approvals() {
         let offered = complete(&["approve", ""]);
         (offered.len() == 1).then_some(offered)
     });
-    assert!(approval["id"].as_str().unwrap().starts_with(&offered[0]), "{offered:?}");
+    // Its session's id begins alike.
+    assert_eq!(offered[0], approval["id"].as_str().unwrap()[..8]);
+    assert_eq!(installation.works(&["pending"]).split(' ').next(), Some(&*offered[0]));
     assert!(complete(&["renam"]).contains(&"rename".to_owned()));
 }

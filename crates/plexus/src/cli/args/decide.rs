@@ -13,7 +13,7 @@ pub struct Which {
     /// The approvals; `plexus pending` lists them. The beginning of an id is enough.
     #[arg(value_name = "ID", add = approvals(), required_unless_present = "all")]
     pub ids: Vec<String>,
-    /// Decide everything that waits; it is shown first.
+    /// Decide everything that waits; without --json it is shown first.
     #[arg(long, conflicts_with = "ids")]
     pub all: bool,
     /// Only the approvals of this session.

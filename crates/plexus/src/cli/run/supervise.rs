@@ -31,8 +31,9 @@ const MAX_HELD: usize = 10_000;
 /// How often the activity indicator is drawn.
 const DRAW_EVERY: Duration = Duration::from_millis(250);
 
-/// After how many of those the server is asked whether a question still waits.
-const LOOK_AFTER_TICKS: usize = 8;
+/// After how many of those the server is asked again: whether a question still waits, and whether
+/// the chat is over where it could not say.
+pub(super) const LOOK_AFTER_TICKS: usize = 8;
 
 /// What is watched.
 pub(in crate::cli) struct Watched {
@@ -81,6 +82,8 @@ pub(in crate::cli) struct Supervision {
     pub(super) shown: u32,
     /// How many events the chat has, once the session has said that it is over.
     pub(super) whole: Option<u32>,
+    /// When the chat may have ended, while the server that knows was away or busy.
+    pub(super) unsure_end_ms: Option<i64>,
     pub(super) usage: Option<Usage>,
     /// What the session had cost when its newest chat ended.
     pub(super) spent_usd: f64,
@@ -154,6 +157,7 @@ impl Supervision {
             started_ms: now_ms(),
             shown: 0,
             whole: None,
+            unsure_end_ms: None,
             usage: None,
             refused: Refused::default(),
             knows_prompt: false,
@@ -198,13 +202,17 @@ impl Supervision {
         }
     }
 
-    async fn ticked(&mut self) -> Result<Flow> {
+    pub(super) async fn ticked(&mut self) -> Result<Flow> {
         self.ticks += 1;
         self.draw()?;
-        if self.ticks.is_multiple_of(LOOK_AFTER_TICKS) {
-            self.look_again().await?;
+        if !self.ticks.is_multiple_of(LOOK_AFTER_TICKS) {
+            return Ok(Flow::On);
         }
-        Ok(Flow::On)
+        self.look_again().await?;
+        match self.unsure_end_ms {
+            Some(at_ms) if !self.holds() => self.perhaps_ended(at_ms).await,
+            Some(_) | None => Ok(Flow::On),
+        }
     }
 
     /// Asks what is to be asked, and shows what was held.
@@ -293,6 +301,7 @@ impl Supervision {
         self.interrupts = 0;
         self.shown = 0;
         self.whole = None;
+        self.unsure_end_ms = None;
         self.usage = None;
         self.refused = Refused::default();
         self.started_ms = now_ms();
