@@ -131,9 +131,12 @@ fn bad_values(root: &Value, schema: &Value, path: &str, wrap: &dyn Fn(Value) -> 
     }
     if let Some(most) = schema["maxItems"].as_u64() {
         // Valid items, so that only their count is wrong.
-        let item = match meant(root, &schema["items"])["type"].as_str() {
-            Some("object") => json!({"mime_type": "image/png", "data": "AA=="}),
-            _ => json!(NOBODY),
+        let of = meant(root, &schema["items"]);
+        let item = match (of["type"].as_str(), of["format"].as_str()) {
+            (Some("object"), _) => json!({"mime_type": "image/png", "data": "AA=="}),
+            (_, Some("uuid")) => json!(NOBODY),
+            // Some of these are directories.
+            _ => json!("/"),
         };
         all.push(bad(json!(vec![item; most as usize + 1])));
     }

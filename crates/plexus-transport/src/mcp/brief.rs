@@ -2,10 +2,13 @@
 //! first turn.
 //!
 //! A brief schema has no `null` for optional fields, no references, no descriptions of single
-//! choices and no lower bound of zero. The server checks parameters against the full schema, which
-//! `plexus.schema` returns.
+//! choices, no lower bound of zero and no bound on a list that no model reaches. The server checks
+//! parameters against the full schema, which `plexus.schema` returns.
 
 use serde_json::{Map, Value, json};
+
+/// From how many entries on the bound of a list says nothing to a model.
+const MANY_ENTRIES: u64 = 64;
 
 /// Shortens the schema. A recursive one is returned unchanged.
 pub(super) fn brief(schema: &Value) -> Value {
@@ -27,6 +30,7 @@ fn shortened(schema: &Value, root: &Value, within: &mut Vec<String>) -> Option<V
         match key.as_str() {
             "$defs" | "$ref" | "anyOf" | "oneOf" => {}
             "minimum" if value == &json!(0) || value == &json!(0.0) => {}
+            "maxItems" if value.as_u64().is_some_and(|most| most >= MANY_ENTRIES) => {}
             "properties" => {
                 let mut properties = Map::new();
                 for (name, property) in value.as_object()? {
@@ -112,7 +116,8 @@ mod tests {
                 "mode": {"$ref": "#/$defs/Mode"},
                 "count": {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}]},
                 "scope": {"$ref": "#/$defs/Scope"},
-                "ids": {"type": "array", "items": {"$ref": "#/$defs/Id"}},
+                "ids": {"type": "array", "maxItems": 1000, "items": {"$ref": "#/$defs/Id"}},
+                "few": {"type": "array", "maxItems": 4},
             },
             "required": ["mode"],
         });
@@ -130,6 +135,7 @@ mod tests {
                         {"const": "all", "type": "string"},
                         {"type": "object", "properties": {"one": id}}]},
                     "ids": {"type": "array", "items": id},
+                    "few": {"type": "array", "maxItems": 4},
                 },
                 "required": ["mode"],
             })
