@@ -12,6 +12,10 @@ use std::path::{Component, Path, PathBuf};
 /// The most links followed for one path; the kernel's own limit, so that a loop ends the same way.
 pub const MAX_LINKS: usize = 40;
 
+/// The longest path that the kernel opens. A tool could shorten a longer one by itself, so nothing
+/// is known of where that leads.
+pub(super) const MAX_PATH_BYTES: usize = 4096;
+
 /// What is at one path, without following a link there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {

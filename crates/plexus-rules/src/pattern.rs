@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use super::files::{Family, PathPattern};
 use super::notation::NETWORK_TOOL;
+use super::paths::MAX_PATH_BYTES;
 use super::reach::Reach;
 use super::shell;
 
@@ -94,6 +95,8 @@ pub enum PatternProblem {
     DoubleStar,
     #[error("not a path pattern: {0}")]
     Glob(String),
+    #[error("no path is longer than {MAX_PATH_BYTES} bytes")]
+    Long,
     #[error("write `domain:HOST`")]
     NoDomain,
     #[error("not a host name")]

@@ -117,7 +117,7 @@ impl RuleSet {
             }
         }
         if let Some(rest) = tool.strip_prefix("mcp__") {
-            for at in servers(rest).flat_map(|server| whole(self.mcp_servers.get(server))) {
+            for at in self.servers(rest).flat_map(|server| whole(self.mcp_servers.get(server))) {
                 if let Some(Kind::McpPrefix { prefix, .. }) = self.kind(at)
                     && tool.starts_with(prefix)
                     && holds(at)
@@ -183,7 +183,7 @@ impl RuleSet {
         };
         let Some(named) = paths_named(command, call) else {
             for at in of_files().flat_map(|(_, rules)| rules.guards()).copied().filter(guards) {
-                findings.may_match(at, "the command names too many files to be looked up");
+                findings.may_match(at, "the command names more files than can be looked up");
             }
             return;
         };
@@ -199,6 +199,16 @@ impl RuleSet {
                 }
             }
         }
+    }
+
+    /// Returns the names that the server in `SERVER__TOOL` may have: with three underscores, the
+    /// first may belong to the server or the last to the tool.
+    fn servers<'a>(&self, rest: &'a str) -> impl Iterator<Item = &'a str> {
+        let end = rest.find("__").unwrap_or(rest.len());
+        let more = rest[end..].bytes().take_while(|&byte| byte == b'_').count().saturating_sub(2);
+        // No rule names a longer one.
+        let longest = self.mcp_servers.keys().map(String::len).max().unwrap_or_default();
+        (end..=(end + more).min(longest)).filter_map(|end| rest.get(..end))
     }
 
     fn kind(&self, at: usize) -> Option<&Kind> {
@@ -328,14 +338,6 @@ impl RuleSet {
 
 fn whole(rules: Option<&Vec<usize>>) -> impl Iterator<Item = usize> {
     rules.into_iter().flatten().copied()
-}
-
-/// Returns the names that the server in `SERVER__TOOL` may have: with three underscores, the first
-/// may belong to the server or the last to the tool.
-fn servers(rest: &str) -> impl Iterator<Item = &str> {
-    let end = rest.find("__").unwrap_or(rest.len());
-    let more = rest[end..].bytes().take_while(|&byte| byte == b'_').count().saturating_sub(2);
-    (end..=end + more).filter_map(|end| rest.get(..end))
 }
 
 /// The rules found for one call. Within each kind, the smallest position (the smallest id) wins.

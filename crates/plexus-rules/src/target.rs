@@ -8,7 +8,7 @@ use plexus_wire::ToolTarget;
 
 use super::call::{Call, is_whole};
 use super::files::{Anchor, fold};
-use super::paths::resolve;
+use super::paths::{MAX_PATH_BYTES, resolve};
 use super::wildcards::Pairs;
 
 /// What a tool reads or changes at its path.
@@ -112,6 +112,9 @@ impl<'a> Target<'a> {
         let Some(written) = written else {
             return Err(doubt().unwrap_or_else(|| "the call has no path".into()));
         };
+        if written.len() > MAX_PATH_BYTES {
+            return Err(format!("the path is longer than {MAX_PATH_BYTES} bytes"));
+        }
         let path = match written.strip_prefix("~/") {
             Some(rest) => match call.home {
                 Some(home) => home.join(rest),

@@ -13,8 +13,8 @@ use std::path::Path;
 
 use common::{bash, decide, links, rule, session, with_call};
 use plexus_rules::{
-    Author, Decision, ExampleContext, ExampleError, Rule, RuleFile, RuleSet, Scope, covers,
-    narrowest, suggest,
+    Author, Decision, ExampleContext, ExampleError, Pattern, Rule, RuleFile, RuleSet, Scope,
+    covers, narrowest, suggest,
 };
 use serde_json::json;
 
@@ -276,6 +276,37 @@ fn a_deny_of_a_host_sees_each_of_its_spellings() {
         let verdict = decide(&rules, "Network", &json!({ "host": host, "port": 80 }));
         assert_eq!(verdict.decision, decision, "{host}");
     }
+}
+
+/// A pattern with more wildcards than fit a matcher ended the process that read it, and a path of a
+/// megabyte took minutes.
+#[test]
+fn texts_of_any_length_are_judged() {
+    let rules = set(&[
+        (Allow, "Read"),
+        (Allow, "Glob"),
+        (Allow, "mcp__files"),
+        (Deny, "Read(/src/secret/**)"),
+        (Deny, "mcp__files_"),
+    ]);
+    let step = "src/".repeat(300_000);
+    let up = format!("/{}src/secret/x", "a/../".repeat(300_000));
+    let stars = "*".repeat(1_000_000);
+    let tool = format!("mcp__files{}read", "_".repeat(1_000_000));
+    for (tool, input, decision) in [
+        ("Read", json!({ "file_path": format!("/{step}") }), Ask),
+        ("Read", json!({ "file_path": up }), Ask),
+        ("Read", json!({ "file_path": "/src/a" }), Allow),
+        ("Glob", json!({ "pattern": stars, "path": "/src" }), Ask),
+        (&tool, json!({}), Deny),
+    ] {
+        let verdict = decide(&rules, tool, &input);
+        assert_eq!(verdict.decision, decision, "{tool:.20}: {:.300}", verdict.why);
+    }
+    let wild = |bytes: usize| format!("Read(/src/{}x)", "[!a]?{b,c}*".repeat(bytes / 11));
+    wild(4096 - 11).parse::<Pattern>().unwrap();
+    let refused = wild(1_000_000).parse::<Pattern>().unwrap_err().to_string();
+    assert!(refused.contains("no path is longer than 4096 bytes"), "{refused:.300}");
 }
 
 #[test]

@@ -2,11 +2,14 @@
 //! script, after options, in a variable. A rule that cannot be ruled out may fit, and somebody is
 //! asked.
 
+use std::collections::HashSet;
+
 use super::super::known;
+use super::super::pattern::CommandPattern;
 use super::super::set::Findings;
 use super::super::shell::programs::{self, Nature, Reach};
 use super::super::shell::{self, MAX_DEPTH, Script, Simple, Word};
-use super::spelling::{self, Sequence};
+use super::spelling::{self, Places, Sequence};
 use super::{Matcher, guard_keys};
 
 /// Characters that may make a text more than one word to a shell.
@@ -29,7 +32,7 @@ impl Matcher<'_> {
             self.guard_beyond("part of the command cannot be read", findings);
         }
         for text in &script.unread {
-            self.guard_words(&shell::crude_words(text), Standing::RunsOthers, findings);
+            self.guard_words(&shell::crude_words(text), Standing::Unread, findings);
         }
         for text in &script.given {
             self.guard_text(text, findings);
@@ -137,6 +140,7 @@ impl Matcher<'_> {
     /// Looks for the words of guards. At the start of a command, or anywhere in one that runs
     /// others, finding them is a match. Anywhere else they may be mere text, so somebody is asked.
     fn guard_words(&self, words: &[Word], standing: Standing, findings: &mut Findings<'_>) {
+        let mut searched = HashSet::new();
         for start in 0..words.len() {
             let Some(tail) = words.get(start..) else { continue };
             let Some(first) = tail.first().and_then(Word::literal) else { continue };
@@ -145,16 +149,34 @@ impl Matcher<'_> {
             for &at in guards.flatten().filter(|&&at| (self.holds)(at)) {
                 let sure = match standing {
                     Standing::Command => start == 0,
-                    Standing::RunsOthers => true,
+                    Standing::RunsOthers | Standing::Unread => true,
                     Standing::Text => false,
                 };
                 let Some(pattern) = self.pattern(at) else { continue };
-                let found = match spelling::sequence(pattern, tail, self.call) {
-                    Sequence::No if sure => spelling::apart(pattern, tail, self.call),
-                    found => found,
+                let ways: &[Way] = match (standing, sure) {
+                    // Somebody is asked anyway.
+                    (Standing::Unread, _) => &[],
+                    (_, true) => &[spelling::sequence, spelling::apart],
+                    (_, false) => &[spelling::sequence],
                 };
+                let mut found = Sequence::No;
+                for (way, compare) in ways.iter().enumerate() {
+                    // A search that went to the end, or has found something, is not made again: it
+                    // would make the time grow with the square of the words.
+                    if found > Sequence::No || searched.contains(&(at, way, first)) {
+                        continue;
+                    }
+                    let compared = compare(pattern, tail, &self.places);
+                    if compared != Sequence::No {
+                        searched.insert((at, way, first));
+                    }
+                    found = found.max(compared);
+                }
+                if spelling::is_exact(pattern, tail) {
+                    found = Sequence::Yes;
+                }
                 match found {
-                    Sequence::No => {}
+                    Sequence::No | Sequence::Never => {}
                     Sequence::Yes if sure => findings.matches(at),
                     Sequence::Yes => findings.may_match(at, "its words stand among the arguments"),
                     Sequence::Unknown => findings.may_match(at, "its words may be meant"),
@@ -164,8 +186,11 @@ impl Matcher<'_> {
     }
 }
 
+/// A way to compare a pattern with words.
+type Way = fn(&CommandPattern, &[Word], &Places<'_>) -> Sequence;
+
 /// The role of the words in which a guard is searched for.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     /// A command: the first word is run.
     Command,
@@ -173,4 +198,6 @@ enum Standing {
     RunsOthers,
     /// Text in which a command may be named.
     Text,
+    /// Text that could not be read. Every guard may fit it, and only its exact words match.
+    Unread,
 }

@@ -29,6 +29,7 @@ use super::rule::{Decision, Rule};
 use super::set::Findings;
 use super::shell::programs;
 use super::shell::{self, Word};
+use spelling::Places;
 
 /// The rules with a command pattern, indexed by their words. Values are positions in the rule set,
 /// which is sorted by id.
@@ -82,7 +83,7 @@ impl BashIndex {
             self.guard_unread(holds, findings, "the call has no command");
             return;
         };
-        let matcher = Matcher { index: self, rules, call, holds };
+        let matcher = Matcher { index: self, rules, call, holds, places: Places::new(call) };
         let script = shell::read(command);
         matcher.guard(&script, 0, findings);
         for at in matcher.by_text(command, Side::Guard) {
@@ -146,6 +147,7 @@ struct Matcher<'a> {
     rules: &'a [Rule],
     call: &'a Call<'a>,
     holds: &'a dyn Fn(usize) -> bool,
+    places: Places<'a>,
 }
 
 impl<'a> Matcher<'a> {

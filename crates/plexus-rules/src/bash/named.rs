@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::super::call::Call;
 use super::super::known::{self, Effect};
+use super::super::paths::MAX_PATH_BYTES;
 use super::super::shell::{self, Script, Word};
 
 /// What a command may do to a file that it names.
@@ -22,15 +23,18 @@ const MAX_PATHS: usize = 1024;
 /// Characters after which a path may begin within a word: `if=x`, `HEAD:x`, `@x`.
 const BEFORE_PATHS: &[char] = &['=', ':', '@', ','];
 
-/// Returns the paths that a command line may name; `None` when they are too many to be looked up.
+/// Returns the paths that a command line may name; `None` when they are too many or too long to be
+/// looked up.
 pub(crate) fn paths_named(command: &str, call: &Call<'_>) -> Option<BTreeSet<(String, Touch)>> {
-    let mut named = Named { paths: BTreeSet::new(), call };
+    let mut named = Named { paths: BTreeSet::new(), is_beyond: false, call };
     named.script(&shell::read(command));
-    (named.paths.len() <= MAX_PATHS).then_some(named.paths)
+    (!named.is_beyond).then_some(named.paths)
 }
 
 struct Named<'a> {
     paths: BTreeSet<(String, Touch)>,
+    /// Whether there are more paths than are looked up, or longer ones.
+    is_beyond: bool,
     call: &'a Call<'a>,
 }
 
@@ -64,13 +68,17 @@ impl Named<'_> {
     }
 
     fn word(&mut self, word: &Word, touch: Touch) {
-        if self.paths.len() > MAX_PATHS {
+        let text = word.as_written();
+        // The kernel opens no longer path, but a program may shorten it first.
+        let may_be_shorter = || ["/.", "//"].iter().any(|it| text.contains(it));
+        self.is_beyond |=
+            self.paths.len() > MAX_PATHS || text.len() > MAX_PATH_BYTES && may_be_shorter();
+        if self.is_beyond {
             return;
         }
         if let Word::Glob { marked, .. } = word {
             self.paths.extend(known::names_of(marked, self.call).into_iter().map(|it| (it, touch)));
         }
-        let text = word.as_written();
         self.paths.insert((text.to_owned(), touch));
         // The value of an option may follow its letter: `-fx`.
         let value = text.char_indices().nth(2).filter(|_| text.starts_with('-'));

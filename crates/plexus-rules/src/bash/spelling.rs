@@ -2,6 +2,10 @@
 //! with options before a subcommand, by an alias or another name of the program, with another path
 //! to the same file.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::PathBuf;
+
 use super::super::call::Call;
 use super::super::files::fold;
 use super::super::known;
@@ -14,37 +18,96 @@ use super::super::shell::{WILD, Word};
 /// The result of comparing a pattern's words with those of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sequence {
+    /// Neither here nor from a later word on that names the program with the same text: all words
+    /// to the end were searched.
+    Never,
     No,
     Unknown,
     Yes,
 }
 
 /// Compares a pattern with the words of a command.
-pub(super) fn sequence(pattern: &CommandPattern, words: &[Word], call: &Call<'_>) -> Sequence {
-    let Some((named, spelling)) = read(pattern, call) else { return Sequence::No };
-    spelling.compare(named, words)
+pub(super) fn sequence(pattern: &CommandPattern, words: &[Word], places: &Places<'_>) -> Sequence {
+    let Some((named, spelling)) = read(pattern, places) else { return Sequence::No };
+    match words.split_first() {
+        Some((first, rest)) => spelling.compare(named, first, &Rest { apart: &[], words: rest }),
+        None => Sequence::No,
+    }
 }
 
 /// Compares them with the name of a program taken apart: `git-push` is `git push`, and
 /// `docker compose` is `docker-compose`. The result is never sure.
-pub(super) fn apart(pattern: &CommandPattern, words: &[Word], call: &Call<'_>) -> Sequence {
-    let Some((named, spelling)) = read(pattern, call) else { return Sequence::No };
-    let words_apart = words_apart(words).map(|words| spelling.compare(named, &words));
-    let named_apart = named_apart(named).map(|named| spelling.compare(&named, words));
-    let found = words_apart.into_iter().chain(named_apart).max().unwrap_or(Sequence::No);
+pub(super) fn apart(pattern: &CommandPattern, words: &[Word], places: &Places<'_>) -> Sequence {
+    let Some((named, spelling)) = read(pattern, places) else { return Sequence::No };
+    let Some((program, words)) = words.split_first() else { return Sequence::No };
+    let words_apart = pieces(program).and_then(|pieces| {
+        let (first, apart) = pieces.split_first()?;
+        Some(spelling.compare(named, first, &Rest { apart, words }))
+    });
+    let named_apart = named_apart(named)
+        .map(|named| spelling.compare(&named, program, &Rest { apart: &[], words }));
+    let found = words_apart.into_iter().chain(named_apart).max().unwrap_or(Sequence::Never);
     found.min(Sequence::Unknown)
+}
+
+/// Says whether the words begin with those of a pattern as it is written.
+pub(super) fn is_exact(pattern: &CommandPattern, words: &[Word]) -> bool {
+    let (Some((named, whole)), Some((first, rest))) = (words_of(pattern), words.split_first())
+    else {
+        return false;
+    };
+    let Some((program, named)) = named.split_first() else { return false };
+    first.literal().is_some_and(|first| name_of(first) == name_of(program))
+        && begin_with(rest.iter(), named)
+        && (!whole || rest.len() == named.len())
+}
+
+fn begin_with<'a>(mut words: impl Iterator<Item = &'a Word>, named: &[String]) -> bool {
+    named.iter().all(|name| words.next().and_then(Word::literal) == Some(name))
+}
+
+/// Returns the words that a pattern names, and whether they are the whole command.
+fn words_of(pattern: &CommandPattern) -> Option<(&[String], bool)> {
+    match pattern {
+        CommandPattern::Prefix { words } => Some((words, false)),
+        CommandPattern::Exact { words: Some(words), .. } => Some((words, true)),
+        CommandPattern::Exact { words: None, .. } => None,
+    }
 }
 
 fn read<'a>(
     pattern: &'a CommandPattern,
-    call: &'a Call<'a>,
+    places: &'a Places<'a>,
 ) -> Option<(&'a [String], Spelling<'a>)> {
-    let (named, whole) = match pattern {
-        CommandPattern::Prefix { words } => (words, false),
-        CommandPattern::Exact { words: Some(words), .. } => (words, true),
-        CommandPattern::Exact { words: None, .. } => return None,
-    };
-    Some((named, Spelling { whole, call }))
+    words_of(pattern).map(|(named, whole)| (named, Spelling { whole, places }))
+}
+
+/// Where the paths lead that are compared for one call, each looked up once.
+pub(super) struct Places<'a> {
+    call: &'a Call<'a>,
+    /// `None` where it cannot be told.
+    found: RefCell<HashMap<String, Option<PathBuf>>>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn new(call: &'a Call<'a>) -> Self {
+        Self { call, found: RefCell::default() }
+    }
+
+    /// Says whether two paths lead to the same file, or may.
+    fn may_be_same(&self, one: &str, other: &str) -> bool {
+        let mut found = self.found.borrow_mut();
+        for path in [one, other] {
+            if !found.contains_key(path) {
+                let place = resolve(self.call.paths, &self.call.working_dir.join(path));
+                found.insert(path.to_owned(), place.ok());
+            }
+        }
+        match (&found[one], &found[other]) {
+            (Some(one), Some(other)) => one == other,
+            (None, _) | (_, None) => true,
+        }
+    }
 }
 
 /// Returns the name by which programs are compared. Some file systems ignore case.
@@ -53,15 +116,10 @@ pub(super) fn name_of(program: &str) -> String {
 }
 
 /// Takes the name of a program apart at its hyphens.
-fn words_apart(words: &[Word]) -> Option<Vec<Word>> {
-    let (first, rest) = words.split_first()?;
-    let pieces = base_name(first.literal()?).split('-').filter(|piece| !piece.is_empty());
-    let mut apart: Vec<Word> = pieces.map(|piece| Word::Literal(piece.to_owned())).collect();
-    if apart.len() < 2 {
-        return None;
-    }
-    apart.extend(rest.iter().cloned());
-    Some(apart)
+fn pieces(program: &Word) -> Option<Vec<Word>> {
+    let pieces = base_name(program.literal()?).split('-').filter(|piece| !piece.is_empty());
+    let apart: Vec<Word> = pieces.map(|piece| Word::Literal(piece.to_owned())).collect();
+    (apart.len() > 1).then_some(apart)
 }
 
 fn named_apart(named: &[String]) -> Option<Vec<String>> {
@@ -75,28 +133,35 @@ fn named_apart(named: &[String]) -> Option<Vec<String>> {
     Some(apart)
 }
 
+/// The words after the one that names the program.
+struct Rest<'a> {
+    /// Those that its own name was taken apart into.
+    apart: &'a [Word],
+    words: &'a [Word],
+}
+
+impl<'a> Rest<'a> {
+    fn iter(&self) -> impl Iterator<Item = &'a Word> {
+        self.apart.iter().chain(self.words)
+    }
+}
+
 struct Spelling<'a> {
     /// Whether the pattern names the whole command.
     whole: bool,
-    call: &'a Call<'a>,
+    places: &'a Places<'a>,
 }
 
 impl Spelling<'_> {
-    fn compare(&self, named: &[String], words: &[Word]) -> Sequence {
-        let (Some((program, named)), Some((first, rest))) =
-            (named.split_first(), words.split_first())
-        else {
-            return Sequence::No;
-        };
+    fn compare(&self, named: &[String], first: &Word, rest: &Rest<'_>) -> Sequence {
+        let Some((program, named)) = named.split_first() else { return Sequence::No };
         let Some(first) = first.literal() else { return Sequence::Unknown };
         let (program, first) = (name_of(program), name_of(first));
         if family(&program) != family(&first) {
             return Sequence::No;
         }
-        let same = rest.len() >= named.len()
-            && rest.iter().zip(named).all(|(word, name)| word.literal() == Some(name));
-        let found = match rest.get(named.len()) {
-            _ if !same => self.loosely(&first, named, rest),
+        let found = match rest.iter().nth(named.len()) {
+            _ if !begin_with(rest.iter(), named) => self.loosely(&first, named, rest),
             None => Sequence::Yes,
             Some(_) if !self.whole => Sequence::Yes,
             // Whether more words change the meaning depends on the program: `git push` is not
@@ -110,7 +175,7 @@ impl Spelling<'_> {
     /// Returns whether the words may mean the same in another order or spelling: options before a
     /// subcommand (`git -C . push`), an abbreviation (`npm publ`), another option of the same
     /// meaning (`rm -r -f` for `rm -rf`), another path to a file (`cat ./x`).
-    fn loosely(&self, program: &str, named: &[String], words: &[Word]) -> Sequence {
+    fn loosely(&self, program: &str, named: &[String], words: &Rest<'_>) -> Sequence {
         // A `--` only ends the options.
         let plain: Vec<&String> = named.iter().filter(|name| *name != "--").collect();
         let options = plain.iter().position(|name| name.starts_with('-')).unwrap_or(plain.len());
@@ -128,13 +193,13 @@ impl Spelling<'_> {
             if is_targeted(program) || name.contains(['/', '.']) {
                 let found = words.iter().map(|word| self.is_word(program, word, name)).max();
                 if found.is_none_or(|found| found == Sequence::No) {
-                    return Sequence::No;
+                    return Sequence::Never;
                 }
                 skipped = true;
                 continue;
             }
             loop {
-                let Some(word) = rest.next() else { return Sequence::No };
+                let Some(word) = rest.next() else { return Sequence::Never };
                 match self.is_word(program, word, name) {
                     Sequence::Yes => break,
                     Sequence::Unknown if word.literal().is_none() => return Sequence::Unknown,
@@ -142,7 +207,7 @@ impl Spelling<'_> {
                         skipped = true;
                         break;
                     }
-                    Sequence::No => {}
+                    Sequence::No | Sequence::Never => {}
                 }
                 let passes = |word: &str| word.starts_with(['-', '+']) || is_group(program, word);
                 if word.literal().is_none_or(passes) {
@@ -154,10 +219,10 @@ impl Spelling<'_> {
         }
         let other_options = !options.is_empty()
             && rest.any(|word| word.literal().is_none_or(|word| word.starts_with(['-', '+'])));
-        if (skipped || differs) && options.is_empty() || other_options {
-            Sequence::Unknown
-        } else {
-            Sequence::No
+        match (skipped || differs) && options.is_empty() || other_options {
+            true => Sequence::Unknown,
+            false if options.is_empty() => Sequence::No,
+            false => Sequence::Never,
         }
     }
 
@@ -184,15 +249,7 @@ impl Spelling<'_> {
     }
 
     fn is_same_path(&self, text: &str, name: &str) -> bool {
-        if !text.contains('/') && !name.contains('/') {
-            return false;
-        }
-        let place = |path: &str| resolve(self.call.paths, &self.call.working_dir.join(path)).ok();
-        match (place(text), place(name)) {
-            (Some(one), Some(other)) => one == other,
-            // Where one of them leads cannot be told.
-            (None, _) | (_, None) => true,
-        }
+        (text.contains('/') || name.contains('/')) && self.places.may_be_same(text, name)
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::Fit;
 use super::call::Call;
-use super::paths::resolve;
+use super::paths::{MAX_PATH_BYTES, resolve};
 use super::pattern::{PatternProblem, Refusal};
 use super::target::{Reach, Spelling, Target};
 use super::wildcards::Wildcards;
@@ -128,7 +128,11 @@ impl PathPattern {
                 let refuse = |error: globset::Error| {
                     (offset, PatternProblem::Glob(error.kind().to_string()))
                 };
-                Rest::Glob(Box::new(Wildcards::parse(&wild.join("/")).map_err(refuse)?))
+                let wild = wild.join("/");
+                if wild.len() > MAX_PATH_BYTES {
+                    return Err((offset, PatternProblem::Long));
+                }
+                Rest::Glob(Box::new(Wildcards::parse(&wild).map_err(refuse)?))
             }
         };
         let plain = plain.join("/");

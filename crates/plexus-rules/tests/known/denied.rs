@@ -291,6 +291,7 @@ fn a_command_that_names_a_denied_file_is_asked() {
         ])
     };
     let many = format!("cat <<E\n{}\nE", (0..2000).map(|n| format!("{n} ")).collect::<String>());
+    let long = format!("cat {}.env", "./".repeat(2500));
     for (deny, commands) in [
         (
             "Read(.env)",
@@ -312,6 +313,7 @@ fn a_command_that_names_a_denied_file_is_asked() {
                 "cat <<E\n$(cat .env)\nE",
                 "CAT .ENV && cat .env",
                 &many,
+                &long,
             ][..],
         ),
         ("Read(linked/**)", &["cat linked/plain", "ls linked", "cat linked/*"]),
@@ -336,5 +338,37 @@ fn a_command_that_names_a_denied_file_is_asked() {
                 verdict.why
             );
         }
+    }
+}
+
+/// With a search from each word to the end, the time grew with the square of the words: a decision
+/// about a command of a megabyte took hours, and held the server meanwhile.
+#[test]
+fn a_denied_command_is_found_in_one_of_any_length() {
+    const WHOLE: usize = 1024 * 1024;
+    /// What is still read as a script.
+    const SCRIPT: usize = 8 * 1024;
+    let place = Project::new();
+    for (deny, piece, denied) in [
+        ("Bash(cat ./x:*)", "cat /a ", "cat ./x"),
+        ("Bash(rm important)", "rm -f ./a ", "rm important"),
+        ("Bash(git push:*)", "git -C x ", "git push"),
+        ("Bash(make deploy:*)", "make ./a ", "make deploy"),
+        ("Bash(docker-compose up:*)", "docker-compose -f ", "docker-compose up"),
+        ("Bash(docker compose up:*)", "docker-compose -f ", "docker compose up"),
+    ] {
+        let rules = RuleSet::new([rule(Decision::Allow, "Bash"), rule(Decision::Deny, deny)]);
+        for length in [SCRIPT, WHOLE] {
+            let long = piece.repeat((length - denied.len() - 2) / piece.len());
+            let harmless = place.bash(&rules, &long).decision;
+            assert_ne!(harmless, Decision::Deny, "{deny}: {length} bytes of {piece}");
+            // As a command of its own, where the text is read, or else anywhere.
+            let verdict = place.bash(&rules, &format!("{long};{denied}"));
+            assert_eq!(verdict.decision, Decision::Deny, "{deny}: {length} bytes of {piece}");
+        }
+        // Its words are found behind others that look like the beginning of it.
+        let hidden = format!("{} {}", piece.repeat(100), denied.split_once(' ').unwrap().1);
+        let decision = place.bash(&rules, &hidden).decision;
+        assert_eq!(decision, Decision::Ask, "{deny}: {hidden}");
     }
 }
