@@ -306,7 +306,11 @@ async fn suggest_rules(client: &Client, last: Option<LastDecisions>, json: bool)
     }
     let of = told.looked_at;
     if told.suggestions.is_empty() {
-        screen::line(&format!("your last {of} decisions suggest no rule"))?;
+        screen::line(&match of {
+            0 => "you have decided nothing yet, so there is no rule to suggest".to_owned(),
+            1 => "your one decision suggests no rule".to_owned(),
+            _ => format!("your last {of} decisions suggest no rule"),
+        })?;
     }
     for rule in &told.suggestions {
         let pattern = sanitize::one_line(&rule.pattern);

@@ -255,7 +255,7 @@ fn rules_are_added_listed_tried_and_removed() {
     assert!(installation.works(&["rules"]).contains("Bash(rm:*)"));
     installation.works(&["rules", "remove", id]);
     assert!(installation.works(&["rules"]).contains("no rules"));
-    assert!(installation.works(&["rules", "suggest"]).contains("suggest no rule"));
+    assert!(installation.works(&["rules", "suggest"]).contains("nothing yet"));
 }
 
 #[test]
