@@ -4,10 +4,13 @@
 
 use std::collections::HashSet;
 
+use globset::GlobBuilder;
+
+use super::super::files::fold;
 use super::super::known;
 use super::super::pattern::CommandPattern;
 use super::super::set::Findings;
-use super::super::shell::programs::{self, Nature, Reach};
+use super::super::shell::programs::{self, Nature, Reach, base_name};
 use super::super::shell::{self, MAX_DEPTH, Script, Simple, Word};
 use super::spelling::{self, Places, Sequence};
 use super::{Matcher, guard_keys};
@@ -18,6 +21,9 @@ const SCRIPT_CHARACTERS: &[char] =
 
 /// The most letters that are combined with one that takes a value: nobody writes more.
 const MAX_LETTERS: usize = 4;
+
+/// The most file patterns of one text that are compared with the programs of guards.
+const MAX_PATTERNS: usize = 64;
 
 impl Matcher<'_> {
     /// Finds the rules that deny or ask.
@@ -56,6 +62,13 @@ impl Matcher<'_> {
             return self
                 .guard_beyond("commands are nested deeper than they are followed", findings);
         }
+        // Some file systems ignore case.
+        if let Some(plain) = in_lower_case(words) {
+            return self.guard_command(&plain, depth + 1, findings);
+        }
+        if let Some(plain) = as_git(words) {
+            self.guard_command(&plain, depth + 1, findings);
+        }
         let reach = programs::reach(words);
         let standing = match reach {
             Reach::Itself => Standing::Command,
@@ -82,7 +95,7 @@ impl Matcher<'_> {
             self.guard_beyond("it sets a variable that programs may obey", findings);
         }
         match reach {
-            Reach::Itself => self.guard_arguments(words, findings),
+            Reach::Itself => self.guard_arguments(words, depth, findings),
             Reach::Words => self.guard_given(words, depth, findings),
             Reach::Beyond => {
                 self.guard_beyond("what it runs cannot be seen", findings);
@@ -93,9 +106,13 @@ impl Matcher<'_> {
 
     /// Searches arguments that are not known to be harmless. They may name a program in a notation
     /// of their own: `--pager=less`, `core.editor=vi`.
-    fn guard_arguments(&self, words: &[Word], findings: &mut Findings<'_>) {
+    fn guard_arguments(&self, words: &[Word], depth: usize, findings: &mut Findings<'_>) {
         if known::check(words, 1, self.call).is_ok() {
             return;
+        }
+        // A wrapper that is in no list may run a shell: `anything bash x`.
+        if let Some(inner) = code_run_by(words).filter(|inner| inner.len() > 1) {
+            self.guard_command(inner, depth + 1, findings);
         }
         for word in words.iter().skip(1) {
             self.guard_text(word.as_written(), findings);
@@ -108,6 +125,9 @@ impl Matcher<'_> {
     /// Searches the arguments of a program that runs others. Each may be a script: `find -exec sh
     /// -c '…'`, `ssh host '…'`.
     fn guard_given(&self, words: &[Word], depth: usize, findings: &mut Findings<'_>) {
+        if let Some(inner) = code_run_by(words) {
+            self.guard_command(inner, depth + 1, findings);
+        }
         for word in words.iter().skip(1) {
             match word.literal() {
                 Some(text) if text.contains(SCRIPT_CHARACTERS) => {
@@ -122,13 +142,39 @@ impl Matcher<'_> {
 
     /// Looks for the words of guards in a text that is not a command.
     fn guard_text(&self, text: &str, findings: &mut Findings<'_>) {
-        // The shell removes quotes when it runs the text.
-        let plain: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+        // The shell removes quotes when it runs the text, and joins lines.
+        let plain: String =
+            text.replace("\\\n", "").chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+        self.guard_patterns(&plain, findings);
         self.guard_words(&shell::crude_words(&plain), Standing::Text, findings);
         // A value may follow the letters of its option without a space: `-Oless`, `-nOless`.
         let letters = plain.strip_prefix('-').unwrap_or_default();
         for value in (1..=MAX_LETTERS).filter_map(|letter| letters.get(letter..)) {
             self.guard_words(&shell::crude_words(value), Standing::Text, findings);
+        }
+    }
+
+    /// Looks for file patterns that match the program of a guard: `--to-command='cur? x'`.
+    fn guard_patterns(&self, text: &str, findings: &mut Findings<'_>) {
+        let is_in_word = |c: char| c.is_alphanumeric() || "_-./*?[]{},!^".contains(c);
+        let words = text.split(|c: char| !is_in_word(c)).map(base_name);
+        let patterns = words.filter(|it| {
+            it.contains(['*', '?', '[', '{']) && it.contains(|c: char| c.is_alphanumeric())
+        });
+        for (count, pattern) in patterns.enumerate() {
+            if count > MAX_PATTERNS {
+                return self.guard_beyond("it has more file patterns than are compared", findings);
+            }
+            let Ok(glob) = GlobBuilder::new(pattern).case_insensitive(true).build() else {
+                continue;
+            };
+            let glob = glob.compile_matcher();
+            for &at in self.index.all_guards.iter().filter(|&&at| (self.holds)(at)) {
+                let program = self.pattern(at).and_then(spelling::program_of);
+                if program.is_some_and(|program| glob.is_match(program)) {
+                    findings.may_match(at, "a file pattern may match its program");
+                }
+            }
         }
     }
 
@@ -184,6 +230,31 @@ impl Matcher<'_> {
             }
         }
     }
+}
+
+/// Returns a command with its program in lower case, if it is not.
+fn in_lower_case(words: &[Word]) -> Option<Vec<Word>> {
+    let program = words.first()?.literal()?;
+    let lower = fold(program);
+    (lower != program).then(|| with_program(&[&lower], words))
+}
+
+/// Returns `git push` for `git-push`.
+fn as_git(words: &[Word]) -> Option<Vec<Word>> {
+    let command = base_name(words.first()?.literal()?).strip_prefix("git-")?;
+    (!command.is_empty()).then(|| with_program(&["git", command], words))
+}
+
+fn with_program(program: &[&str], words: &[Word]) -> Vec<Word> {
+    let program = program.iter().map(|&word| Word::Literal(word.to_owned()));
+    program.chain(words.iter().skip(1).cloned()).collect()
+}
+
+/// Returns the first words after the program that begin with a shell or an interpreter.
+fn code_run_by(words: &[Word]) -> Option<&[Word]> {
+    let runs = |word: &Word| word.literal().is_some_and(programs::runs_code);
+    let at = words.iter().skip(1).position(runs)? + 1;
+    words.get(at..)
 }
 
 /// A way to compare a pattern with words.

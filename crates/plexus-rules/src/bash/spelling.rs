@@ -62,6 +62,11 @@ pub(super) fn is_exact(pattern: &CommandPattern, words: &[Word]) -> bool {
         && (!whole || rest.len() == named.len())
 }
 
+/// Returns the name of the program that a pattern is about.
+pub(super) fn program_of(pattern: &CommandPattern) -> Option<&str> {
+    words_of(pattern).and_then(|(words, _)| words.first()).map(|program| base_name(program))
+}
+
 fn begin_with<'a>(mut words: impl Iterator<Item = &'a Word>, named: &[String]) -> bool {
     named.iter().all(|name| words.next().and_then(Word::literal) == Some(name))
 }

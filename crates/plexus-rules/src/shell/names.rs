@@ -117,6 +117,36 @@ pub(super) const HIDING: &[&str] = &[
     "setlock",
     "sshpass",
     "autossh",
+    "x86_64",
+    "i386",
+    "i486",
+    "i586",
+    "i686",
+    "uname26",
+    "run0",
+    "catchsegv",
+    "ccache",
+    "distcc",
+    "ifne",
+    "mispipe",
+    "pee",
+    "vipe",
+    "torify",
+    "tsocks",
+    "trickle",
+    "setuidgid",
+    "execlineb",
+    "flatpak-spawn",
+    "distrobox",
+    "toolbox",
+    "apptainer",
+    "singularity",
+    "nix-shell",
+    "direnv",
+    "bundle",
+    "scp",
+    "sftp",
+    "sshfs",
 ];
 
 /// Builtins that change what later commands mean, here or in the next call of the same shell.
@@ -169,8 +199,39 @@ pub(super) const CHANGING: &[&str] = &[
 ];
 
 /// Shells: they run what they read.
-pub(super) const SHELLS: &[&str] =
-    &["sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "csh", "tcsh", "rbash", "pwsh"];
+pub(super) const SHELLS: &[&str] = &[
+    "sh",
+    "bash",
+    "dash",
+    "zsh",
+    "ksh",
+    "ash",
+    "fish",
+    "csh",
+    "tcsh",
+    "rbash",
+    "pwsh",
+    "mksh",
+    "lksh",
+    "loksh",
+    "pdksh",
+    "rksh",
+    "yash",
+    "posh",
+    "osh",
+    "ysh",
+    "nu",
+    "elvish",
+    "xonsh",
+    "rc",
+    "es",
+    "hush",
+    "sash",
+    "static-sh",
+    "powershell",
+    "cmd",
+    "wsl",
+];
 
 /// Programs that run code from a file, an argument or their input. The names omit a version at the
 /// end.
@@ -209,6 +270,69 @@ pub(super) const INTERPRETERS: &[&str] = &[
     "swift",
     "tsx",
     "ts-node",
+    "pypy",
+    "ipython",
+    "bpython",
+    "jython",
+    "micropython",
+    "r",
+    "rscript",
+    "raku",
+    "jruby",
+    "qjs",
+    "wish",
+    "clojure",
+    "clj",
+    "bb",
+    "sbcl",
+    "clisp",
+    "iex",
+    "crystal",
+    "dart",
+    "kotlin",
+    "kotlinc",
+    "jbang",
+    "runghc",
+    "runhaskell",
+    "hy",
+    "coffee",
+    "m4",
+    "mariadb",
+    "mongosh",
+    "mongo",
+    "duckdb",
+];
+
+/// Interpreters that take commands from their further words or their input also when the first
+/// word is a file.
+pub(super) const PROMPTING: &[&str] = &[
+    "sqlite", "psql", "mysql", "mariadb", "duckdb", "mongo", "mongosh", "deno", "ghci", "jshell",
+    "iex", "erl", "octave", "gnuplot", "bc", "dc", "m4", "crystal",
+];
+
+/// What makes `bun` run its words.
+pub(super) const BUN_RUNS: &[&str] = &["exec", "-e", "--eval", "-p", "--print"];
+
+/// Long options of awk and sed that name no script.
+pub(super) const PLAIN_SCRIPT_OPTIONS: &[&str] = &[
+    "quiet",
+    "silent",
+    "regexp-extended",
+    "separate",
+    "null-data",
+    "in-place",
+    "unbuffered",
+    "posix",
+    "sandbox",
+    "debug",
+    "follow-symlinks",
+    "version",
+    "help",
+    "csv",
+    "traditional",
+    "lint",
+    "characters-as-bytes",
+    "re-interval",
 ];
 
 /// Builtins that set variables.
@@ -391,6 +515,17 @@ pub(super) const GIT_CHECKOUTS: &[&str] = &[
     "worktree",
     "submodule",
     "bisect",
+];
+
+/// Options of git, before its command, whose value is the next word.
+pub(super) const GIT_VALUES: &[&str] = &[
+    "-C",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+    "--super-prefix",
+    "--attr-source",
+    "--shallow-file",
 ];
 
 /// Git commands that run some of their words, or write what git runs later. `for-each-repo` and

@@ -6,8 +6,9 @@
 
 use super::Word;
 use super::names::{
-    ASSIGNING, CHANGING, EVALUATING, GIT_CHECKOUTS, GIT_COMMANDS, GIT_RUNNERS, HARMLESS_VARIABLES,
-    HIDING, INTERPRETERS, LINKING, RUNS_REST, SAME_PROGRAMS, SEARCHING, SHELLS,
+    ASSIGNING, BUN_RUNS, CHANGING, EVALUATING, GIT_CHECKOUTS, GIT_COMMANDS, GIT_RUNNERS,
+    GIT_VALUES, HARMLESS_VARIABLES, HIDING, INTERPRETERS, LINKING, PLAIN_SCRIPT_OPTIONS, PROMPTING,
+    RUNS_REST, SAME_PROGRAMS, SEARCHING, SHELLS,
 };
 
 /// The kinds of commands.
@@ -75,7 +76,7 @@ pub(crate) fn nature(words: &[Word]) -> Nature {
             Some(start) if starts_command(start) => Nature::RunsWithMore(start),
             _ => hidden,
         },
-        name if SHELLS.contains(&name) => match (word(1), word(2)) {
+        name if is_shell(name) => match (word(1), word(2)) {
             (Some("-c"), Some(script)) if words.len() == 3 => Nature::Script(script.to_owned()),
             // A script file: a rule that names it knows what is run.
             (Some(file), _) if !file.starts_with('-') => Nature::Hidden { named: Some(2) },
@@ -91,7 +92,7 @@ pub(crate) fn nature(words: &[Word]) -> Nature {
             _ if crate::known::entry_of(words).is_some() => Nature::Plain,
             _ => hidden,
         },
-        name if HIDING.contains(&name) => hidden,
+        name if HIDING.contains(&name) || is_loader(name) => hidden,
         name if CHANGING.contains(&name) => Nature::Changes,
         _ => Nature::Plain,
     }
@@ -119,12 +120,30 @@ fn xargs_command(words: &[Word]) -> Option<usize> {
     }
 }
 
+/// Says whether a program is a shell; `bash-5.2` is `bash`.
+fn is_shell(name: &str) -> bool {
+    SHELLS.contains(&name) || SHELLS.contains(&without_version(name))
+}
+
 /// Says whether a program runs code that it is given; `python3.12` is `python`.
 fn is_interpreter(name: &str) -> bool {
     INTERPRETERS.contains(&without_version(name))
 }
 
+/// Says whether a program is a shell or an interpreter, in upper or lower case.
+pub(crate) fn runs_code(program: &str) -> bool {
+    let name = base_name(program).to_lowercase();
+    is_shell(&name) || is_interpreter(&name)
+}
+
+/// Says whether a program is the loader, which runs the program that it is given.
+fn is_loader(name: &str) -> bool {
+    ["ld-linux", "ld-musl", "ld.so"].iter().any(|loader| name.starts_with(loader))
+}
+
+/// Returns the name without its version, also where it is written as on Windows.
 fn without_version(name: &str) -> &str {
+    let name = name.strip_suffix(".exe").unwrap_or(name);
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
     if plain.is_empty() { name } else { plain }
 }
@@ -162,7 +181,13 @@ pub(crate) fn reach(words: &[Word]) -> Reach {
         Nature::Hidden { .. } => match words.get(1).and_then(Word::literal) {
             // A script file for an interpreter is a program like any other; a file of shell
             // commands is not.
-            Some(file) if is_interpreter(name) && !file.starts_with('-') => Reach::Itself,
+            Some(file)
+                if is_interpreter(name)
+                    && !file.starts_with('-')
+                    && !PROMPTING.contains(&without_version(name)) =>
+            {
+                Reach::Itself
+            }
             _ => Reach::Beyond,
         },
         Nature::Changes if EVALUATING.contains(&name) => Reach::Beyond,
@@ -179,9 +204,13 @@ pub(crate) fn reach(words: &[Word]) -> Reach {
                 Reach::Beyond
             }
             "awk" | "gawk" | "mawk" | "nawk" => {
-                scripts_are_plain(words, crate::known::is_plain_awk)
+                scripts_are_plain(words, "", "Fv", crate::known::is_plain_awk)
             }
-            "sed" | "gsed" => scripts_are_plain(words, crate::known::is_plain_sed),
+            "sed" | "gsed" => scripts_are_plain(words, "nErsuzb", "l", crate::known::is_plain_sed),
+            // `bun exec` has a shell of its own.
+            "bun" if arguments().any(|it| BUN_RUNS.iter().any(|run| it.starts_with(run))) => {
+                Reach::Beyond
+            }
             name if SEARCHING.contains(&name) => {
                 let runs = |text: &str| {
                     ["-exec", "-ok", "--exec"].iter().any(|it| text.starts_with(it))
@@ -201,7 +230,8 @@ pub(crate) fn reach(words: &[Word]) -> Reach {
 /// Says what a git command may run. A name that git does not define is an alias, which runs
 /// anything; settings on the command line can define one.
 fn git_reach(words: &[Word]) -> Reach {
-    for word in words.iter().skip(1) {
+    let mut rest = words.iter().skip(1);
+    while let Some(word) = rest.next() {
         match word.literal() {
             None => return Reach::Beyond,
             Some("-c" | "--config-env" | "--exec-path") => return Reach::Beyond,
@@ -210,34 +240,65 @@ fn git_reach(words: &[Word]) -> Reach {
             {
                 return Reach::Beyond;
             }
-            // The next word may be this option's argument; an arm below then skips it.
+            Some(option) if GIT_VALUES.contains(&option) => {
+                if rest.next().is_some_and(|value| value.literal().is_none()) {
+                    return Reach::Beyond;
+                }
+            }
             Some(option) if option.starts_with('-') => {}
             Some(name) if GIT_RUNNERS.contains(&name) => return Reach::Words,
             Some(name) if GIT_COMMANDS.contains(&name) => return Reach::Itself,
-            Some(_)
-                if words.get(1).and_then(Word::literal).is_some_and(|it| it.starts_with('-')) => {}
             Some(_) => return Reach::Beyond,
         }
     }
     Reach::Itself
 }
 
-/// Says whether all scripts on the command line are plain. A script follows `-e`, or else is the
-/// first word that is not an option.
-fn scripts_are_plain(words: &[Word], plain: fn(&str) -> bool) -> Reach {
-    let mut scripts = Vec::new();
-    let mut operands = words.iter().skip(1).filter(|word| !word.as_written().starts_with('-'));
-    for pair in words.windows(2) {
-        if let [option, script] = pair
-            && matches!(option.literal(), Some("-e" | "--expression" | "--source" | "-ne" | "-ie"))
-        {
-            scripts.push(script);
+/// Says whether all scripts on the command line of awk or sed are plain. A script follows `-e`, or
+/// else is the first word that is not an option. An option that is none of these `flags`, and takes
+/// none of these `values`, may name a file with a script.
+fn scripts_are_plain(words: &[Word], flags: &str, values: &str, plain: fn(&str) -> bool) -> Reach {
+    let mut scripts: Vec<Option<&str>> = Vec::new();
+    let mut operands = Vec::new();
+    let mut rest = words.iter().skip(1).map(Word::literal);
+    while let Some(word) = rest.next() {
+        let long = word.and_then(|word| word.strip_prefix("--"));
+        let letters = word.and_then(|word| word.strip_prefix('-')).filter(|it| !it.is_empty());
+        match (long, letters) {
+            (Some(""), _) => operands.extend(rest.by_ref()),
+            (Some("expression" | "source"), _) => scripts.push(rest.next().flatten()),
+            (Some("assign" | "field-separator" | "line-length"), _) => {
+                rest.next();
+            }
+            (Some(name), _) => match name.split_once('=') {
+                Some(("expression" | "source", script)) => scripts.push(Some(script)),
+                Some(("assign" | "field-separator" | "line-length" | "in-place", _)) => {}
+                None if PLAIN_SCRIPT_OPTIONS.contains(&name) => {}
+                _ => return Reach::Beyond,
+            },
+            (None, Some(letters)) => {
+                for (at, letter) in letters.char_indices() {
+                    let value = letters.get(at + letter.len_utf8()..).filter(|it| !it.is_empty());
+                    match letter {
+                        'e' => scripts.push(value.or_else(|| rest.next().flatten())),
+                        // What follows is the end of the names of the copies.
+                        'i' if !flags.is_empty() => {}
+                        letter if values.contains(letter) => {
+                            value.is_none().then(|| rest.next());
+                        }
+                        letter if flags.contains(letter) => continue,
+                        _ => return Reach::Beyond,
+                    }
+                    break;
+                }
+            }
+            (None, None) => operands.push(word),
         }
     }
     if scripts.is_empty() {
-        scripts.extend(operands.next());
+        scripts.extend(operands.first());
     }
-    let shows = |word: &&Word| word.literal().is_some_and(plain);
+    let shows = |script: &Option<&str>| script.is_some_and(plain);
     if scripts.iter().all(shows) { Reach::Itself } else { Reach::Beyond }
 }
 
@@ -255,16 +316,42 @@ pub(crate) fn is_harmless_variable(name: &str) -> bool {
     HARMLESS_VARIABLES.contains(&name)
 }
 
+/// Says whether programs may obey a variable that is set by its name alone, as loops and `read` set
+/// one. It is then in the environment already, where names are in capitals, but for a few.
+pub(crate) fn may_be_obeyed(name: &str) -> bool {
+    let is_listed = || {
+        matches!(name, "path" | "fpath" | "cdpath" | "module_path")
+            || name.ends_with("_proxy")
+            || name.starts_with("npm_config_")
+    };
+    let is_capital = name.len() > 1 && name.chars().any(char::is_uppercase);
+    (is_capital || is_listed()) && !is_harmless_variable(name)
+}
+
 /// Says whether a builtin sets a variable that is not known to be harmless.
 pub(crate) fn sets_variable(words: &[Word]) -> bool {
-    let name = words.first().and_then(Word::literal);
-    if !name.is_some_and(|name| ASSIGNING.contains(&name)) {
-        return false;
+    let Some(program) = words.first().and_then(Word::literal) else { return false };
+    let mut given = words.iter().skip(1);
+    let is_obeyed = |word: &Word| word.literal().is_none_or(may_be_obeyed);
+    match program {
+        // The value of `-p` or `-u` is not a name, but neither does it look like one.
+        "read" => given.any(is_obeyed),
+        "getopts" => given.nth(1).is_some_and(is_obeyed),
+        "printf" | "wait" => match given.next().and_then(Word::literal) {
+            Some("-v" | "-p") => given.next().is_some_and(is_obeyed),
+            Some(option) => {
+                ["-v", "-p"].iter().any(|it| option.strip_prefix(it).is_some_and(may_be_obeyed))
+            }
+            None => false,
+        },
+        name if ASSIGNING.contains(&name) => {
+            given.any(|word| match word.as_written().split_once('=') {
+                Some((name, _)) => !is_harmless_variable(name),
+                None => word.literal().is_none(),
+            })
+        }
+        _ => false,
     }
-    words.iter().skip(1).any(|word| match word.as_written().split_once('=') {
-        Some((name, _)) => !is_harmless_variable(name),
-        None => word.literal().is_none(),
-    })
 }
 
 #[cfg(test)]
@@ -309,7 +396,10 @@ mod tests {
             ("ls -l", Reach::Itself),
             ("git status", Reach::Itself),
             ("git -C . status", Reach::Itself),
+            ("git --no-pager log x", Reach::Itself),
             ("git st", Reach::Beyond),
+            ("git -C . st", Reach::Beyond),
+            ("git --no-pager st", Reach::Beyond),
             ("git -c a.b=c status", Reach::Beyond),
             ("git rebase -x y", Reach::Words),
             ("find . -exec y {} +", Reach::Words),
@@ -323,6 +413,18 @@ mod tests {
             ("source x", Reach::Beyond),
             ("cd x", Reach::Itself),
             ("awk {print}", Reach::Itself),
+            ("awk -F : -vx=1 {print} f", Reach::Itself),
+            ("awk -F : {system(1)}", Reach::Beyond),
+            ("awk -v x=1 -f f", Reach::Beyond),
+            ("gawk --source=BEGIN{system(1)}", Reach::Beyond),
+            ("sed -i.bak -E s/a/b/ f", Reach::Itself),
+            ("sed -nf f f", Reach::Beyond),
+            ("sed -n -Ee1e f", Reach::Beyond),
+            ("sed p -e 1e f", Reach::Beyond),
+            ("sqlite3 d .x", Reach::Beyond),
+            ("deno eval x", Reach::Beyond),
+            ("bash-5.2 f", Reach::Beyond),
+            ("/lib64/ld-linux-x86-64.so.2 f", Reach::Beyond),
             ("awk {system(1)}", Reach::Beyond),
             ("sed -n 5p f", Reach::Itself),
             ("sed -e 1e f", Reach::Beyond),

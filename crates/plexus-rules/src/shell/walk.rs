@@ -7,6 +7,7 @@ use brush_parser::ast::{
     SimpleCommand, Word as RawWord,
 };
 
+use super::programs::may_be_obeyed;
 use super::word::{Word, decode};
 use super::{Script, Simple, read_into};
 
@@ -89,6 +90,14 @@ impl Walker<'_> {
                 let name = &clause.variable_name;
                 if name.len() != 1 || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
                     self.doubt(format!("sets the variable `{name}`"));
+                }
+                if may_be_obeyed(name) {
+                    self.script.commands.push(Simple {
+                        words: Vec::new(),
+                        doubts: Vec::new(),
+                        assigned: vec![(name.clone(), String::new())],
+                        piped: false,
+                    });
                 }
                 for value in clause.values.iter().flatten() {
                     let value = self.word(value);
