@@ -20,6 +20,7 @@
 //! - `known`: the arguments of programs that are known to be harmless, in tables.
 //! - `bash`, `files`, `web`: matching for commands, paths and URLs; `target` is the path of a call,
 //!   `wildcards` the end of a path pattern.
+//! - `steps`: the names in a path of which only a part is known.
 //! - `edits`: the edits that the mode `accept_edits` allows.
 //! - `places`: which path rules may fit, found by their directory.
 //! - `paths`: following `..` and symbolic links, also of files that do not exist yet.
@@ -46,6 +47,7 @@ mod risk;
 mod rule;
 mod set;
 mod shell;
+mod steps;
 mod suggest;
 mod target;
 mod web;

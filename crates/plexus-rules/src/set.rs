@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use plexus_wire::{RuleId, ToolTarget};
 
 use super::Fit;
-use super::bash::{BashIndex, Touch, paths_named};
+use super::bash::{BashIndex, Touch, files_named};
 use super::call::Call;
 use super::notation::{NETWORK_TOOL, WRITE_TOOL};
 use super::pattern::Kind;
@@ -181,21 +181,38 @@ impl RuleSet {
         let guards = |at: &usize| {
             self.rules.get(*at).is_some_and(|rule| rule.decision != Decision::Allow) && holds(*at)
         };
-        let Some(named) = paths_named(command, call) else {
+        let Some(named) = files_named(command, call) else {
             for at in of_files().flat_map(|(_, rules)| rules.guards()).copied().filter(guards) {
                 findings.may_match(at, "the command names more files than can be looked up");
             }
             return;
         };
-        for (path, touch) in named {
+        let touched_by = |touch| {
+            of_files().filter(move |it| touch == Touch::Writes || it.0 == "Read").map(|it| it.1)
+        };
+        for (path, touch) in named.paths {
             let target = Target::named(call, &path);
-            for (_, rules) in of_files().filter(|it| touch == Touch::Writes || it.0 == "Read") {
+            // Where it is not known where the path leads, every rule may fit.
+            let least = match target.real() {
+                Some(_) if call.home.is_some() => Fit::Maybe,
+                _ => Fit::Yes,
+            };
+            for rules in touched_by(touch) {
                 for at in rules.near(&target).into_iter().filter(guards) {
                     if let Some(Kind::Path(_, pattern)) = self.kind(at)
-                        && pattern.guards(&target) == Fit::Yes
+                        && pattern.guards(&target) >= least
                     {
                         findings.may_match(at, "the command names a file that it is about");
                     }
+                }
+            }
+        }
+        for (step, touch) in named.steps {
+            for at in touched_by(touch).flat_map(PathRules::guards).copied().filter(guards) {
+                if let Some(Kind::Path(_, pattern)) = self.kind(at)
+                    && pattern.last_step().may_be(&step)
+                {
+                    findings.may_match(at, "the command may name a file that it is about");
                 }
             }
         }

@@ -130,6 +130,8 @@ impl Matcher<'_> {
         }
         for word in words.iter().skip(1) {
             match word.literal() {
+                // The end of `find -exec`, and its brackets.
+                Some(";" | "(" | ")") => {}
                 Some(text) if text.contains(SCRIPT_CHARACTERS) => {
                     self.guard(&shell::read(text), depth + 1, findings);
                 }

@@ -15,7 +15,7 @@ mod guard;
 mod named;
 mod spelling;
 
-pub(super) use named::{Touch, paths_named};
+pub(super) use named::{Touch, files_named};
 
 use std::collections::HashMap;
 use std::path::Path;

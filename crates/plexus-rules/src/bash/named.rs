@@ -1,14 +1,19 @@
 //! Finds the files that a command names, for the rules that deny or ask about them: with
 //! `Read(.env)` denied, somebody is asked about `cat .env`.
 //!
-//! A word says only that a file may be meant, so these rules never deny a command.
+//! A word says only that a file may be meant, so these rules never deny a command. Where a path
+//! leads is not always known: it may hold a variable, or the command may move to another directory
+//! first. Then the rules about a file of the same name are found.
 
 use std::collections::BTreeSet;
 
 use super::super::call::Call;
 use super::super::known::{self, Effect};
 use super::super::paths::MAX_PATH_BYTES;
-use super::super::shell::{self, Script, Word};
+use super::super::shell::names::SEARCHING;
+use super::super::shell::programs::base_name;
+use super::super::shell::{self, Script, Simple, WILD, Word};
+use super::super::steps::{Step, marked};
 
 /// What a command may do to a file that it names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,75 +22,285 @@ pub(crate) enum Touch {
     Writes,
 }
 
+/// The files that a command may name.
+pub(crate) struct NamedFiles {
+    pub(crate) paths: BTreeSet<(String, Touch)>,
+    /// Steps of paths of which it is not known where they begin.
+    pub(crate) steps: BTreeSet<(Step, Touch)>,
+}
+
 /// The most paths that are looked up for one command, because each costs a few disk lookups.
 const MAX_PATHS: usize = 1024;
 
 /// Characters after which a path may begin within a word: `if=x`, `HEAD:x`, `@x`.
 const BEFORE_PATHS: &[char] = &['=', ':', '@', ','];
 
-/// Returns the paths that a command line may name; `None` when they are too many or too long to be
-/// looked up.
-pub(crate) fn paths_named(command: &str, call: &Call<'_>) -> Option<BTreeSet<(String, Touch)>> {
-    let mut named = Named { paths: BTreeSet::new(), is_beyond: false, call };
-    named.script(&shell::read(command));
-    (!named.is_beyond).then_some(named.paths)
+/// The most letters that are combined with one that takes a path: `-qO/x`.
+const MAX_LETTERS: usize = 4;
+
+/// Characters that a path rarely has, but a script does.
+const SCRIPT_CHARACTERS: &[char] = &[' ', '\n', '\'', '"', '(', '<', '>', ';', '|', '\\', '`'];
+
+/// Programs and options with which a command works in another directory.
+const MOVES: &[&str] = &["cd", "chdir", "pushd", "popd", "-D"];
+const MOVING_OPTIONS: &[&str] =
+    &["-C", "--directory", "--chdir", "--cwd", "--git-dir", "--work-tree", "--prefix", "--root"];
+
+/// Returns the files that a command line may name; `None` when they are too many or too long to be
+/// looked up, or may be any.
+pub(crate) fn files_named(command: &str, call: &Call<'_>) -> Option<NamedFiles> {
+    let found = NamedFiles { paths: BTreeSet::new(), steps: BTreeSet::new() };
+    let mut named = Named { found, is_beyond: false, moves: false, searches: false, call };
+    let script = shell::read(command);
+    named.moves = moves(command, &script);
+    named.script(&script);
+    (!named.is_beyond).then_some(named.found)
+}
+
+/// Says whether some of the command may work in another directory.
+fn moves(command: &str, script: &Script) -> bool {
+    let plain: String = command.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+    let is_move = |word: &str| {
+        MOVES.contains(&word) || MOVING_OPTIONS.iter().any(|option| word.starts_with(option))
+    };
+    shell::crude_words(&plain).iter().filter_map(Word::literal).any(is_move)
+        || script.commands.iter().any(|it| it.words.first().is_some_and(is_search))
+}
+
+/// Says whether a program finds files by their names, in directories below others.
+fn is_search(program: &Word) -> bool {
+    program.literal().is_some_and(|program| SEARCHING.contains(&base_name(program)))
 }
 
 struct Named<'a> {
-    paths: BTreeSet<(String, Touch)>,
-    /// Whether there are more paths than are looked up, or longer ones.
+    found: NamedFiles,
+    /// Whether there are more paths than are looked up, or longer ones, or any path may be meant.
     is_beyond: bool,
+    /// Whether relative paths may begin in another directory.
+    moves: bool,
+    /// Whether the words of the present command may be patterns for names.
+    searches: bool,
     call: &'a Call<'a>,
 }
 
 impl Named<'_> {
     fn script(&mut self, script: &Script) {
+        let mut touches = Touch::Reads;
         for command in &script.commands {
-            let entry = known::entry_of(&command.words);
-            let shows = entry.is_some_and(|entry| entry.effect == Effect::Shows);
-            let touch = if shows { Touch::Reads } else { Touch::Writes };
+            let touch = if self.only_reads(command) { Touch::Reads } else { Touch::Writes };
+            touches = touches.max(touch);
+            self.searches = command.words.first().is_some_and(is_search);
             for word in command.words.iter().skip(1) {
                 self.word(word, touch);
                 // It may be a script: `bash -c 'cat x'`.
-                if let Some(text) = word.literal().filter(|text| text.contains(' ')) {
+                if let Some(text) = word.literal().filter(|it| it.contains(SCRIPT_CHARACTERS)) {
                     self.text(text, touch);
                 }
             }
+            self.searches = false;
+            if known::entry_of(&command.words).is_some_and(known::Entry::takes_script) {
+                // A file may follow a letter: `sed r.env`.
+                for text in command.words.iter().skip(1).filter_map(Word::literal) {
+                    self.path(text.find('.').map_or("", |start| &text[start..]), touch);
+                }
+            }
+            for (_, assignment) in &command.assigned {
+                self.word(&Word::Opaque(assignment.clone()), Touch::Writes);
+            }
+        }
+        // What the variable of a loop names, some of the commands may touch.
+        for text in &script.given {
+            self.word(&Word::Opaque(text.clone()), touches);
         }
         for word in &script.files {
             self.word(word, Touch::Writes);
         }
         for text in &script.unread {
+            // `$'…'` may spell any name.
+            self.is_beyond |= text.contains("$'") && text.contains('\\');
             self.text(text, Touch::Writes);
         }
     }
 
+    /// Says whether a command only reads the files that it names, wherever they are.
+    fn only_reads(&self, command: &Simple) -> bool {
+        let Some(entry) = known::entry_of(&command.words) else { return false };
+        if entry.effect != Effect::Shows {
+            return false;
+        }
+        // Files elsewhere are read as those here are, but a script may begin as a path does.
+        let is_elsewhere = |text: &str| {
+            text.starts_with(['/', '~']) || text.starts_with("..") || text.contains("/..")
+        };
+        let here = || Word::Literal("x".to_owned());
+        let mut words: Vec<Word> = command.words.iter().take(1).cloned().collect();
+        for word in command.words.iter().skip(1) {
+            match word {
+                Word::Literal(text)
+                    if is_elsewhere(text)
+                        && !text.contains(SCRIPT_CHARACTERS)
+                        && !entry.takes_script() =>
+                {
+                    words.push(here());
+                }
+                Word::Literal(_) => words.push(word.clone()),
+                Word::Home { .. } | Word::Opaque(_) => words.push(here()),
+                // It may match any number of names.
+                Word::Glob { .. } => words.extend([here(), here()]),
+            }
+        }
+        known::check(&words, 1, self.call).is_ok()
+    }
+
     /// Adds the words of a text that is not read as a script.
     fn text(&mut self, text: &str, touch: Touch) {
-        for word in shell::crude_words(text) {
-            self.word(&word, touch);
+        // The shell removes quotes when it runs the text.
+        let plain: String = text.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
+        for text in [text, &plain] {
+            for word in shell::crude_words(text) {
+                self.word(&word, touch);
+            }
+        }
+        let is_in_word = |c: char| c.is_alphanumeric() || "_-./*?[]{},$".contains(c);
+        for word in plain.split(|c: char| !is_in_word(c)) {
+            if word.contains(['*', '?', '[', '{', '$']) {
+                self.steps(&expanded(word), touch);
+            }
         }
     }
 
     fn word(&mut self, word: &Word, touch: Touch) {
-        let text = word.as_written();
+        let home;
+        let text = match word {
+            Word::Home { rest, .. } => {
+                home = format!("~/{rest}");
+                &home
+            }
+            word => word.as_written(),
+        };
         // The kernel opens no longer path, but a program may shorten it first.
         let may_be_shorter = || ["/.", "//"].iter().any(|it| text.contains(it));
         self.is_beyond |=
-            self.paths.len() > MAX_PATHS || text.len() > MAX_PATH_BYTES && may_be_shorter();
+            self.found.paths.len() > MAX_PATHS || text.len() > MAX_PATH_BYTES && may_be_shorter();
+        // `/proc` leads anywhere, differently for each process.
+        self.is_beyond |=
+            text.contains("/proc/") && ["/root", "/cwd", "/fd"].iter().any(|it| text.contains(it));
         if self.is_beyond {
             return;
         }
-        if let Word::Glob { marked, .. } = word {
-            self.paths.extend(known::names_of(marked, self.call).into_iter().map(|it| (it, touch)));
+        match word {
+            Word::Glob { marked, .. } => {
+                let names = known::names_of(marked, self.call);
+                self.found.paths.extend(names.into_iter().map(|name| (name, touch)));
+                if self.moves || marked.rsplit_once('/').is_some_and(|(dir, _)| dir.contains(WILD))
+                {
+                    self.steps(marked, touch);
+                }
+            }
+            Word::Opaque(raw) => {
+                self.steps(&expanded(raw), touch);
+                for word in shell::crude_words(raw) {
+                    self.path(word.as_written(), touch);
+                    // One of several in braces: `x/{a,b}`.
+                    if raw.contains('{') {
+                        self.steps(word.as_written(), touch);
+                    }
+                }
+            }
+            Word::Literal(text) if self.searches => self.steps(&marked(text), touch),
+            Word::Literal(text) if self.moves => self.steps(text, touch),
+            Word::Literal(_) | Word::Home { .. } => {}
         }
-        self.paths.insert((text.to_owned(), touch));
+        self.path(text, touch);
         // The value of an option may follow its letter: `-fx`.
-        let value = text.char_indices().nth(2).filter(|_| text.starts_with('-'));
+        let letters = text.char_indices().map(|(at, _)| at).skip(2).take(MAX_LETTERS);
         let values = text.match_indices(BEFORE_PATHS).map(|(at, before)| at + before.len());
-        for start in value.map(|(at, _)| at).into_iter().chain(values) {
-            let path = text.get(start..).filter(|path| !path.is_empty());
-            self.paths.extend(path.map(|path| (path.to_owned(), touch)));
+        for start in letters.filter(|_| text.starts_with('-')).chain(values) {
+            self.path(text.get(start..).unwrap_or_default(), touch);
+        }
+        // So may one within another notation: `1w/x`, `/x:/y`.
+        for part in text.split(BEFORE_PATHS).filter(|part| part.len() < text.len()) {
+            self.path(part, touch);
+        }
+        if let Some((_, place)) = text.split_once("://")
+            && text.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("file:"))
+        {
+            self.path(place.find('/').map_or("", |start| &place[start..]), touch);
+        }
+        if let Some(start) = text.find('/') {
+            let path = text.get(start..).unwrap_or_default();
+            self.path(path.split(BEFORE_PATHS).next().unwrap_or(path), touch);
+        }
+    }
+
+    fn path(&mut self, path: &str, touch: Touch) {
+        if !path.is_empty() {
+            self.found.paths.insert((path.to_owned(), touch));
+        }
+    }
+
+    /// Adds the steps of a path that may begin anywhere.
+    fn steps(&mut self, marked: &str, touch: Touch) {
+        let steps = marked.split(['/', ':', '=', '@', ',']).filter(|it| !matches!(*it, "." | ".."));
+        for step in steps.map(Step::of).filter(Step::is_known) {
+            self.found.steps.insert((step, touch));
+        }
+    }
+}
+
+/// Returns a word that is known only when it runs, with [`WILD`] for each of its expansions.
+fn expanded(raw: &str) -> String {
+    let mut out = String::new();
+    let mut rest = raw.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\'' | '"' => {}
+            '\\' => out.extend(rest.next()),
+            '`' => {
+                rest.by_ref().take_while(|c| *c != '`').for_each(drop);
+                out.push(WILD);
+            }
+            '$' => {
+                out.push(WILD);
+                match rest.peek() {
+                    Some('(') => skip_group(&mut rest, '(', ')'),
+                    Some('{') => skip_group(&mut rest, '{', '}'),
+                    Some(c) if c.is_alphabetic() || *c == '_' => {
+                        while rest.next_if(|c| c.is_alphanumeric() || *c == '_').is_some() {}
+                    }
+                    _ => {
+                        rest.next();
+                    }
+                }
+            }
+            '{' => {
+                // What stands in the braces is looked at word by word.
+                skip_inside(&mut rest, '{', '}');
+                out.push(WILD);
+            }
+            '*' | '?' | '[' | '}' => out.push(WILD),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Skips a group that begins with the next character.
+fn skip_group(rest: &mut impl Iterator<Item = char>, open: char, close: char) {
+    rest.next();
+    skip_inside(rest, open, close);
+}
+
+fn skip_inside(rest: &mut impl Iterator<Item = char>, open: char, close: char) {
+    let mut depth = 1_usize;
+    for c in rest {
+        if c == open {
+            depth += 1;
+        } else if c == close {
+            depth -= 1;
+            if depth == 0 {
+                return;
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ use super::Fit;
 use super::call::Call;
 use super::paths::{MAX_PATH_BYTES, resolve};
 use super::pattern::{PatternProblem, Refusal};
+use super::steps::{Step, marked};
 use super::target::{Reach, Spelling, Target};
 use super::wildcards::Wildcards;
 
@@ -76,6 +77,8 @@ pub(crate) struct PathPattern {
     /// The same without regard to case.
     folded: String,
     rest: Rest,
+    /// The last step that says which paths are meant.
+    last: Step,
 }
 
 #[derive(Debug, Clone)]
@@ -135,8 +138,12 @@ impl PathPattern {
                 Rest::Glob(Box::new(Wildcards::parse(&wild).map_err(refuse)?))
             }
         };
+        let last = match wild.iter().rev().find(|step| **step != "**") {
+            Some(step) => Step::of(&marked(step)),
+            None => plain.last().map_or_else(|| Step::of("\0"), |name| Step::whole(name)),
+        };
         let plain = plain.join("/");
-        Ok(Self { anchor, folded: fold(&plain), plain, rest })
+        Ok(Self { anchor, folded: fold(&plain), plain, rest, last })
     }
 
     /// Says whether this pattern matches every path that `inner` matches, comparing them as
@@ -170,6 +177,11 @@ impl PathPattern {
     /// with case folded.
     pub(super) fn place(&self) -> (Anchor, &str) {
         (self.anchor, &self.folded)
+    }
+
+    /// Returns the last step that says which paths are meant.
+    pub(super) fn last_step(&self) -> &Step {
+        &self.last
     }
 
     /// Says whether it starts in the session's working directory.

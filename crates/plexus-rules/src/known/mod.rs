@@ -23,4 +23,4 @@ mod table;
 pub(super) use arguments::{check, entry_of, has_no_subcommands};
 pub(super) use places::{begins_anyhow, is_obeyed, names_of};
 pub(super) use scripts::{is_plain_awk, is_plain_sed};
-pub(super) use table::Effect;
+pub(super) use table::{Effect, Entry};

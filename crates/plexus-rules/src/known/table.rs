@@ -102,6 +102,11 @@ impl Entry {
         self.words.join(" ")
     }
 
+    /// Says whether one of its operands is a script.
+    pub(crate) fn takes_script(&self) -> bool {
+        self.operands.iter().any(|kind| matches!(kind, Kind::Sed | Kind::Awk | Kind::Jq))
+    }
+
     pub(crate) fn words(&self) -> &[&'static str] {
         &self.words
     }

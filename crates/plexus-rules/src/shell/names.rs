@@ -306,8 +306,8 @@ pub(super) const INTERPRETERS: &[&str] = &[
 /// Interpreters that take commands from their further words or their input also when the first
 /// word is a file.
 pub(super) const PROMPTING: &[&str] = &[
-    "sqlite", "psql", "mysql", "mariadb", "duckdb", "mongo", "mongosh", "deno", "ghci", "jshell",
-    "iex", "erl", "octave", "gnuplot", "bc", "dc", "m4", "crystal",
+    "sqlite", "psql", "mysql", "mariadb", "duckdb", "mongo", "mongosh", "ghci", "jshell", "iex",
+    "erl", "octave", "gnuplot", "bc", "dc", "m4",
 ];
 
 /// What makes `bun` run its words.
@@ -362,7 +362,7 @@ pub(super) const EVALUATING: &[&str] = &[
 ];
 
 /// Programs that search, and that run a command for each match when an option says so.
-pub(super) const SEARCHING: &[&str] = &["find", "gfind", "fd", "fdfind"];
+pub(crate) const SEARCHING: &[&str] = &["find", "gfind", "fd", "fdfind"];
 
 /// Programs with a subcommand that runs the words after it.
 pub(super) const RUNS_REST: &[(&str, &[&str])] = &[

@@ -184,7 +184,8 @@ pub(crate) fn reach(words: &[Word]) -> Reach {
             Some(file)
                 if is_interpreter(name)
                     && !file.starts_with('-')
-                    && !PROMPTING.contains(&without_version(name)) =>
+                    && !PROMPTING.contains(&without_version(name))
+                    && !matches!(file, "eval" | "repl") =>
             {
                 Reach::Itself
             }
