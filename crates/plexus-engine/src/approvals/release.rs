@@ -14,7 +14,8 @@ use crate::session::SessionConfig;
 
 impl Approvals {
     /// Answers every pending request that rules or modes now decide, and returns their ids. `under`
-    /// and `asked_until` limit which requests are considered. Each is committed on its own.
+    /// and `asked_until` limit which requests are considered. Each is committed on its own, and one
+    /// that cannot be judged keeps waiting and holds up no other.
     pub async fn release(
         &self,
         under: Option<SessionId>,
@@ -32,8 +33,17 @@ impl Approvals {
         while let Some(page) = next {
             let found = self.store.approvals(filter, page).await?;
             for record in &found.items {
-                if wanted(record) && self.release_one(record).await? {
-                    released.push(record.id);
+                if !wanted(record) {
+                    continue;
+                }
+                match self.release_one(record).await {
+                    Ok(true) => released.push(record.id),
+                    Ok(false) => {}
+                    Err(error @ StoreError::Corrupt { .. }) => {
+                        tracing::warn!(approval = %record.id, %error, "a request could not be \
+                            judged; it waits for an answer");
+                    }
+                    Err(error) => return Err(error),
                 }
             }
             next = page.then(found.next);

@@ -78,7 +78,11 @@ async fn look(
     approvals: &Approvals,
     latecomers: &mut Latecomers,
 ) -> Result<Option<UnixMillis>, StoreError> {
-    latecomers.release(approvals).await?;
+    // No deadline waits for what rules could answer.
+    let released = latecomers.release(approvals).await;
+    if let Err(error) = &released {
+        tracing::warn!(%error, "what a new rule covers could not be judged; trying again");
+    }
     let due = approvals.store.due(UnixMillis::now()).await?;
     let mut failed = false;
     for record in &due.expired {
@@ -94,10 +98,12 @@ async fn look(
         let escalated = escalate(approvals, record).await;
         failed |= noted(record, escalated);
     }
+    let again = UnixMillis::now().plus(STORE_RETRY);
     Ok(match (due.expired.is_empty() && due.to_escalate.is_empty(), failed) {
+        (true, _) if released.is_err() => Some(due.next.map_or(again, |next| next.min(again))),
         (true, _) => due.next,
         (false, false) => Some(UnixMillis::now()),
-        (false, true) => Some(UnixMillis::now().plus(STORE_RETRY)),
+        (false, true) => Some(again),
     })
 }
 
@@ -133,7 +139,12 @@ impl Latecomers {
         // has seen it. Those are not even fetched: this runs with every question for a while after
         // a change and after a start, and thousands may wait.
         let wanted = |record: &ApprovalRecord| self.judged.insert(record.id);
-        approvals.release(None, Some(widened), wanted).await.map(drop)
+        let released = approvals.release(None, Some(widened), wanted).await;
+        if released.is_err() {
+            // Those that were to be judged are judged at the next look.
+            self.since = None;
+        }
+        released.map(drop)
     }
 }
 

@@ -4,7 +4,8 @@
 use crate::agents::Agents;
 use plexus_core::{Caller, SessionId};
 use plexus_store::{
-    ApprovalStatus, CreateSession, JsonText, MemoryStore, SessionRecord, virtual_time,
+    ApprovalStatus, CreateSession, JsonText, MemoryStore, SessionRecord, UpdateSession,
+    virtual_time,
 };
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
@@ -164,6 +165,27 @@ async fn every_question_of_many_goes_up_before_it_expires_and_expires_in_time() 
         assert_eq!(record.owner, Owner::Operator, "nobody above was asked before it expired");
         assert!(record.escalations > 0);
     }
+}
+
+#[tokio::test]
+async fn a_request_that_cannot_be_judged_holds_up_no_deadline() {
+    let mut scene = Scene::new();
+    let broken = scene.session("broken", None, json!({})).await;
+    let unreadable = scene.ask(&broken).await;
+    let config = UpdateSession {
+        config: Some(JsonText::from(json!({"working_dir": 7}))),
+        ..UpdateSession::of(broken.id)
+    };
+    scene.store.commit(vec![Change::UpdateSession(config)], Priority::Normal).await.unwrap();
+    let session = scene.session("in time", None, json!({"loopback_timeout_secs": 30})).await;
+    let asked = scene.ask(&session).await;
+    // A rule for others has everything judged again that waits.
+    scene.approvals.rulebook.widened();
+    scene.pass(UnixMillis::now().plus(Duration::from_secs(31))).await;
+    let expired = scene.store.approval(asked.id).await.unwrap();
+    assert_eq!(expired.status, ApprovalStatus::Expired);
+    let waits = scene.store.approval(unreadable.id).await.unwrap();
+    assert_eq!(waits.status, ApprovalStatus::Pending, "nobody has decided about it");
 }
 
 #[test]
