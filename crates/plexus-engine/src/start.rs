@@ -388,7 +388,7 @@ impl Starter {
             // A shim that was killed before it could record its child may have a child that asked
             // over MCP. A question of it that stayed open would keep its chat from being served
             // again.
-            let mut changes = close_questions(&self.tools.approvals, key).await?;
+            let mut changes = close_questions(&self.tools.approvals, key, None).await?;
             let end = EndRun { run: key, exit: exit.clone() };
             changes.extend([Change::EndRun(end), Change::RevokeTokens(RevokeTokens::Run(key))]);
             match self.tools.store.commit(changes, Priority::Normal).await {

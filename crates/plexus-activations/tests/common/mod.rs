@@ -328,6 +328,11 @@ impl SimulatedHub {
         self.engine.children()
     }
 
+    /// Parks every child for which that is safe, and returns how many there were.
+    pub(crate) async fn park_children(&self) -> usize {
+        self.engine.park_children().await
+    }
+
     /// Ends every child and waits until none lives.
     pub(crate) async fn end_children(&self) {
         self.engine.end_children("the test is over").await;

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use plexus_core::{EventId, NodeId};
+use plexus_core::{ApprovalId, EventId, NodeId};
 use plexus_shim::layout::ExitFile;
 use plexus_store::{
-    AddSpend, Again, AppendEvents, Change, DecidedBy, EndChat, EndRun, Ending, Fate, JsonText,
-    NewEvent, Position, Priority, RemoveRules, RevokeTokens, RunKey, SessionRecord, SettleApproval,
-    Spend, Stage, StoreError, UnixMillis, UpdateSession, Verdict,
+    AddSpend, Again, AppendEvents, ApprovalRecord, Change, DecidedBy, EndChat, EndRun, Ending,
+    Fate, JsonText, NewEvent, Position, Priority, RemoveRules, RevokeTokens, RunKey, SessionRecord,
+    SettleApproval, Spend, Stage, StoreError, UnixMillis, UpdateSession, Verdict,
 };
 use plexus_wire::{ChatEvent, Usage};
 use serde::Serialize;
@@ -274,10 +274,12 @@ impl Run {
             Some(_) | None => None,
         };
         let stays = parked.is_some();
-        let mut changes = match parked {
-            Some(changes) => changes,
-            None => close_questions(&self.approvals, self.key).await?,
-        };
+        let mut changes = parked.unwrap_or_default();
+        let kept = changes.iter().find_map(|change| match change {
+            Change::ParkApproval(step) => Some(step.id),
+            _ => None,
+        });
+        changes.extend(close_questions(&self.approvals, self.key, kept).await?);
         changes.extend(self.noted_cost(&session, exit)?);
         if stays {
             // What follows is counted by the process that goes on.
@@ -351,13 +353,16 @@ impl Run {
 }
 
 /// Builds the changes that leave no question of a run open whose process is gone: nobody needs to
-/// answer it, and no answer can arrive.
+/// answer it, and no answer can arrive. `kept` is the one that is parked: another process asks it.
 pub(crate) async fn close_questions(
     approvals: &Approvals,
     run: RunKey,
+    kept: Option<ApprovalId>,
 ) -> Result<Vec<Change>, StoreError> {
     let mut changes = Vec::new();
-    for record in approvals_of(&*approvals.store, run, Stage::Pending).await? {
+    let goes = |record: &ApprovalRecord| Some(record.id) != kept;
+    let pending = approvals_of(&*approvals.store, run, Stage::Pending).await?;
+    for record in pending.into_iter().filter(goes) {
         let why = Some("the agent ended before anybody answered".to_owned());
         let by = DecidedBy::AgentEnded;
         changes.push(approvals.decision_on(
@@ -369,7 +374,8 @@ pub(crate) async fn close_questions(
             Again::Fine,
         )?);
     }
-    for record in approvals_of(&*approvals.store, run, Stage::Undelivered).await? {
+    let undelivered = approvals_of(&*approvals.store, run, Stage::Undelivered).await?;
+    for record in undelivered.into_iter().filter(goes) {
         let (id, at) = (record.id, UnixMillis::now());
         changes.push(Change::SettleApproval(SettleApproval { id, fate: Fate::Void, at }));
     }

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use plexus_store::{
-    AppendEvents, ApprovalRecord, Change, JsonText, KeepTranscript, ParkApproval, ParkStep,
-    Parking, Stage, StoreError, UpdateRun,
+    AppendEvents, ApprovalRecord, ApprovalStatus, Change, JsonText, KeepTranscript, ParkApproval,
+    ParkStep, Parking, Stage, StoreError, UpdateRun,
 };
 use plexus_wire::ChatEvent;
 
@@ -126,10 +126,7 @@ impl Run {
         if self.channel != Channel::Control || self.keeping != Keeping::Kept {
             return Ok(Some(Err(NotParkable::Channel)));
         }
-        if !pending.is_empty()
-            || !self.unsent.is_empty()
-            || !self.approvals(Stage::Undelivered).await?.is_empty()
-        {
+        if !pending.is_empty() || !self.unsent.is_empty() || self.owes_answers().await? {
             return Ok(Some(Err(NotParkable::OtherQuestions)));
         }
         if self.state.chat.is_none() || self.state.is_stopping() || self.is_leaving() {
@@ -269,12 +266,18 @@ impl Run {
             let is_parking = record.parking == Some(Parking::Parking);
             return Ok(is_parking.then_some((record, false)).ok_or(NotParkable::Ending));
         }
-        let (pending, undelivered) =
-            (self.approvals(Stage::Pending).await?, self.approvals(Stage::Undelivered).await?);
-        Ok(match (<[_; 1]>::try_from(pending), undelivered.is_empty()) {
-            (Ok([record]), true) => Ok((record, true)),
+        let pending = self.approvals(Stage::Pending).await?;
+        Ok(match (<[_; 1]>::try_from(pending), self.owes_answers().await?) {
+            (Ok([record]), false) => Ok((record, true)),
             _ => Err(NotParkable::OtherQuestions),
         })
+    }
+
+    /// Whether the agent may not have an answer yet. It waits for none to a question that was
+    /// cancelled.
+    async fn owes_answers(&self) -> Result<bool, StoreError> {
+        let undelivered = self.approvals(Stage::Undelivered).await?;
+        Ok(undelivered.iter().any(|record| record.status != ApprovalStatus::Cancelled))
     }
 }
 
