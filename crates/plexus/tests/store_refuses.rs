@@ -1,5 +1,6 @@
 //! While the store cannot be written, requests wait and nobody is told of anything; then everything
-//! goes on. On both channels.
+//! goes on. On both channels. And what a server stored that it owes its agent is sent by the next
+//! one.
 
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test, a panic is the answer")]
 
@@ -130,4 +131,37 @@ async fn requests_wait_while_the_store_cannot_be_written_and_nobody_is_told_othe
         assert_eq!(place.ends(name).await, "complete", "{}", place.server.log());
         assert!(place.work().join(name).exists(), "{name} was allowed and did not run");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_that_was_stored_is_sent_by_the_next_server() {
+    let folder = tempfile::Builder::new().prefix("plexus-owes-").tempdir().unwrap();
+    let server = TestServer::with(ServerOptions {
+        plexus_bin: Some(env!("CARGO_BIN_EXE_plexus").into()),
+        claude_bin: Some("sim".into()),
+        env: vec![
+            ("PLEXUS_FAULT".into(), "owed.committed:kill".into()),
+            ("PLEXUS_FAULT_DIR".into(), folder.path().display().to_string()),
+        ],
+        ..ServerOptions::default()
+    });
+    let mut server = server.await.unwrap();
+    let create = json!({"name": "owed", "working_dir": folder.path(), "channel": "control",
+        "env": {"CLAUDE_CONFIG_DIR": folder.path().join("claude")}});
+    server.call("agents.create", create).await.unwrap();
+    // It asks what nobody serves, and waits for the answer. No approval says that it does.
+    let chat = json!({"name": "owed", "prompt": "sim:\nrequest from_the_future\nsay it goes on"});
+    server.call("agents.chat_async", chat).await.unwrap();
+    eventually_async("the server is killed", PATIENCE, async || {
+        folder.path().join("owed.committed@1").exists().then_some(())
+    })
+    .await;
+    server.crash_and_restart().await.unwrap();
+    let page = eventually_async("the end of the chat", PATIENCE, async || {
+        let poll = json!({"name": "owed", "from_seq": 0});
+        let page = server.call("agents.poll", poll).await.unwrap();
+        (page["status"] == "complete").then_some(page)
+    })
+    .await;
+    assert!(page["events"].to_string().contains("it goes on"), "{page:#}");
 }

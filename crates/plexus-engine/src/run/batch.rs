@@ -218,6 +218,7 @@ impl Run {
             self.position = to;
             self.go_on_with(draft.state);
             self.drop_stored_segments(expects.segment);
+            plexus_fault::point!("owed.committed", when self.state.owed.is_some());
             self.pay_what_is_owed();
             // A rule may have decided in the same transaction: that answer leaves now.
             for outcome in committed.outcomes {
@@ -241,7 +242,6 @@ impl Run {
 
     async fn act(&mut self, after: After) {
         match after {
-            After::Put(lines) => self.put(lines),
             After::Resend(records) => records.iter().for_each(|record| self.send_answer(record)),
             After::AskWhatIsOpen => {
                 if !self.ask_what_is_open() {

@@ -22,6 +22,10 @@ use crate::event::ToNewEvent;
 use crate::prompt::Prompt;
 use crate::wait::{Heard, STORE_RETRY};
 
+/// When a message may be sent again that came before the agent was ready: its handshake takes about
+/// this long.
+const READY_RETRY_MS: u64 = 500;
+
 impl Run {
     pub(super) async fn command(&mut self, command: Command) {
         match command {
@@ -165,10 +169,18 @@ impl Run {
         let id = Uuid::now_v7();
         state.mind.steered(id);
         let lines = state.mind.write(&Say::Steer { id, text: &text });
+        if lines.is_empty() {
+            return Err(CallError::busy(
+                "send: the agent is still getting ready, and takes no message yet",
+                READY_RETRY_MS,
+            ));
+        }
         self.tell(number, &ChatEvent::Steered { by, text }).await?;
+        let count = lines.len();
         self.put(lines);
         if !self.unsent.is_empty() {
-            self.unsent.pop_back();
+            // The newest lines are ours; those before them may be answers.
+            self.unsent.truncate(self.unsent.len().saturating_sub(count));
             let lost = ChatEvent::notice("the message could not be handed to the agent");
             if let Err(error) = self.tell(number, &lost).await {
                 tracing::warn!(run = %self.key, %error, "could not say that a message was lost");

@@ -15,6 +15,9 @@ use crate::driver::{OutLine, Say};
 use crate::event::ToNewEvent;
 use crate::session::{SessionConfig, SessionState};
 
+/// How many refused requests of one run are remembered. A child with more is looping, and is ended.
+const MAX_REFUSED: usize = 4_096;
+
 /// What a run knows of its session between two commits. It may be out of date, which does no harm:
 /// every change names the state that it expects, so the commit is then refused as a conflict.
 pub(super) struct Known {
@@ -32,7 +35,7 @@ pub(super) struct Draft {
     /// What changes of the session itself: one update, whatever asked for it.
     pub(super) session: Option<SessionChange>,
     pub(super) after: Vec<After>,
-    /// What the driver sends the agent once this is stored.
+    /// What is sent to the agent once this is stored. It is stored too, until it was sent.
     pub(super) sends: Vec<OutLine>,
     pub(super) live: Pieces,
     /// The position after the line that is looked at.
@@ -57,8 +60,6 @@ pub(super) struct SessionChange {
 
 /// What is done once a stretch is committed.
 pub(super) enum After {
-    /// Send this line to the child.
-    Put(Vec<OutLine>),
     /// Send the answers of these records again.
     Resend(Vec<ApprovalRecord>),
     /// Ask the agent which requests are open: a line was lost to us.
@@ -101,11 +102,23 @@ impl Draft {
         Ok(())
     }
 
-    /// Denies a question of the agent once this is committed.
+    /// Denies a question of the agent once this is committed. No approval says that it was denied,
+    /// so the line is stored: a server that takes the run over still sends it.
     pub(super) fn deny(&mut self, request_id: &str, why: &str) {
         let answer = PermitAnswer::deny(why);
         let lines = self.state.mind.write(&Say::Answer { request_id, answer: &answer });
-        self.after.push(After::Put(lines));
+        self.sends.extend(lines);
+    }
+
+    /// Notes a request that was refused without an approval, so that its echo is no surprise.
+    pub(super) fn note_refused(&mut self, request_id: String) {
+        self.state.refused.insert(request_id);
+        let stops = |after: &After| matches!(after, After::Stop(_));
+        if self.state.refused.len() > MAX_REFUSED && !self.after.iter().any(stops) {
+            self.after.push(After::Stop(format!(
+                "the agent made more than {MAX_REFUSED} requests that could not be taken"
+            )));
+        }
     }
 
     /// Events keep their place among the other changes: what was said before a question is stored

@@ -21,9 +21,6 @@ use crate::approvals::Question;
 use crate::approvals::input::acceptable;
 use crate::driver::{AcceptedBy, Ask, Channel, TakenAnswer};
 
-/// How many refused requests of one run are remembered. A child with more is looping, and is ended.
-const MAX_REFUSED: usize = 4_096;
-
 impl Run {
     pub(super) async fn open(&self, draft: &mut Draft, ask: &Ask) -> Result<(), StoreError> {
         draft.flush();
@@ -78,12 +75,7 @@ impl Run {
         let words = format!("denied: could not {why}");
         draft.event(&ChatEvent::notice(format!("{} was {words}", ask.tool_name)))?;
         draft.deny(&ask.request_id, &words);
-        draft.state.refused.insert(ask.request_id.clone());
-        if draft.state.refused.len() > MAX_REFUSED {
-            draft.after.push(After::Stop(format!(
-                "the agent made more than {MAX_REFUSED} requests that could not be taken"
-            )));
-        }
+        draft.note_refused(ask.request_id.clone());
         Ok(())
     }
 

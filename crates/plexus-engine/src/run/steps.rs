@@ -44,9 +44,9 @@ impl Run {
                 tracing::warn!(run = %self.key, words, "the agent refused a request of ours");
             }
             Step::Refused { request_id, notice, reply } => {
-                draft.state.refused.extend(request_id);
+                request_id.into_iter().for_each(|id| draft.note_refused(id));
                 draft.event(&ChatEvent::notice(notice))?;
-                draft.after.push(After::Put(vec![reply]));
+                draft.sends.push(reply);
             }
             Step::Unreadable { why, hides } => self.unreadable(draft, &why, hides)?,
             Step::Accepted { tool_use_id, by } => {
@@ -137,7 +137,7 @@ impl Run {
             match hides {
                 Hidden::Question(id) => {
                     draft.deny(&id, "the request could not be read, so nobody was asked");
-                    draft.state.refused.insert(id);
+                    draft.note_refused(id);
                 }
                 // The answer to that very question may be what cannot be read: asking again would
                 // go on for ever.

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plexus_core::SessionId;
 use plexus_shim::layout::{LayoutError, PidFile, RunDir};
 use plexus_store::{
     PageRequest, RunRecord, SessionFilter, SessionRecord, SessionStatus, StoreError, limits,
@@ -43,10 +44,24 @@ impl Supervisor {
                 unreachable.insert(run.key.session);
             }
         }
+        // A question that waits, of the network for example, need not be one of the open chat. One
+        // that expires in between makes a session running, so the running ones are read last.
+        for status in [SessionStatus::AwaitingPermission, SessionStatus::Running] {
+            self.start_unserved(status, &unreachable, deadline).await?;
+        }
+        Ok(count)
+    }
+
+    /// Starts the open chat of each session in `status` whose chat has no process.
+    async fn start_unserved(
+        &self,
+        status: SessionStatus,
+        unreachable: &HashSet<SessionId>,
+        deadline: Instant,
+    ) -> Result<(), StoreError> {
         let mut next = Some(PageRequest::first(limits::MAX_PAGE_ITEMS));
         while let Some(page) = next {
-            let filter =
-                SessionFilter { status: Some(SessionStatus::Running), ..SessionFilter::default() };
+            let filter = SessionFilter { status: Some(status), ..SessionFilter::default() };
             let read = || self.store.sessions(filter.clone(), page);
             let sessions = patiently("read the running sessions", deadline, read).await?;
             for session in
@@ -58,7 +73,7 @@ impl Supervisor {
             }
             next = page.then(sessions.next);
         }
-        Ok(count)
+        Ok(())
     }
 
     async fn start_if_nobody_serves(&self, session: &SessionRecord) -> Result<(), StoreError> {

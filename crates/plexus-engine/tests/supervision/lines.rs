@@ -19,6 +19,7 @@ while read -r line; do
     case "$line" in
         '{"prompt":"make"}') echo "ask touch made" ;;
         '{"prompt":"breach"}') echo "ran touch made" ;;
+        '{"prompt":"insist"}') n=0; while [ $n -le 5000 ]; do echo "wants $n"; n=$((n + 1)); done ;;
         '{"allow"'*) touch made; echo settled; echo "say made it"; echo end ;;
         '{"deny"'*) echo settled; echo "say $line"; echo end ;;
     esac
@@ -67,7 +68,7 @@ impl Driver for Lines {
     }
 
     fn powers(&self) -> AgentPowers {
-        AgentPowers::default()
+        AgentPowers { steer: true, ..AgentPowers::default() }
     }
 
     fn identify(&self, _: &Path, _: VersionAnswer) -> Result<Identified, UnusableProgram> {
@@ -101,6 +102,11 @@ impl Driver for Lines {
                     description: None,
                 }))]
             }
+            ("wants", id) => vec![Step::Refused {
+                request_id: Some(id.to_owned()),
+                notice: "the agent asked for something that is not served".to_owned(),
+                reply: self::line(&json!({"refused": id})),
+            }],
             ("settled", _) => vec![Step::Settled { request_id: QUESTION.to_owned() }],
             ("ran", what) => vec![Step::Ran { request_id: None, what: what.to_owned() }],
             ("say", text) => vec![Step::Event(ChatEvent::Content { text: text.to_owned() })],
@@ -121,6 +127,7 @@ impl Driver for Lines {
             Say::Answer { answer: PermitAnswer::Deny { message, .. }, .. } => {
                 vec![line(&json!({"deny": message}))]
             }
+            // It takes no message in any state, as others in some.
             Say::Steer { .. } | Say::Interrupt | Say::WhatIsOpen => Vec::new(),
         }
     }

@@ -13,13 +13,13 @@ mod lines;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plexus_core::{Caller, SecretToken, SessionId};
+use plexus_core::{Caller, ErrorKind, SecretToken, SessionId};
 use plexus_engine::agents::Drivers;
-use plexus_engine::approvals::Answer;
+use plexus_engine::approvals::{Answer, Question};
 use plexus_engine::{Engine, ProgramLine, Settings};
 use plexus_store::{
-    ApprovalFilter, ApprovalRecord, Change, ChatStatus, CreateSession, JsonText, MemoryStore,
-    Priority, ReadLimit, Stage, StartChat, Store,
+    ApprovalFilter, ApprovalRecord, ApprovalStatus, Change, ChatStatus, CreateSession, JsonText,
+    MemoryStore, Priority, ReadLimit, Stage, StartChat, Store,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -38,6 +38,13 @@ struct Supervised {
 
 impl Supervised {
     async fn new() -> Self {
+        let supervised = Self::stopped();
+        supervised.engine.start().await.unwrap();
+        supervised
+    }
+
+    /// One whose engine has yet to be started.
+    fn stopped() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for dir in ["data", "work"] {
             std::fs::create_dir(folder.path().join(dir)).unwrap();
@@ -54,12 +61,18 @@ impl Supervised {
         let drivers = Drivers::default().with("lines", Arc::new(Lines));
         let operator = SecretToken::new("plx_operator-of-the-test-engine-012345");
         let engine = Engine::new(Arc::clone(&store), settings, &drivers, &operator);
-        engine.start().await.unwrap();
         Self { folder, store, engine }
     }
 
     /// Starts a chat in a new session.
     async fn chat(&self, prompt: &str) -> SessionId {
+        let session = self.stored_chat(prompt).await;
+        self.engine.supervisor.serve(session, 0);
+        session
+    }
+
+    /// Stores a chat in a new session, which nobody serves yet.
+    async fn stored_chat(&self, prompt: &str) -> SessionId {
         let config = json!({
             "agent": "lines", "working_dir": self.folder.path().join("work"), "model": null,
             "system_prompt": null, "loopback_enabled": true, "loopback_timeout_secs": 0,
@@ -75,7 +88,6 @@ impl Supervised {
         let start = StartChat::new(session, prompt);
         let changes = vec![Change::CreateSession(create), Change::StartChat(start)];
         self.store.commit(changes, Priority::Normal).await.unwrap();
-        self.engine.supervisor.serve(session, 0);
         session
     }
 
@@ -160,5 +172,67 @@ async fn a_call_that_ran_unasked_is_a_breach() {
     assert!(last["message"].to_string().contains("nobody here allowed"), "{events:#?}");
     let chat = supervised.store.chat(session, Some(0)).await.unwrap();
     assert_eq!(chat.status, ChatStatus::Failed);
+    supervised.engine.end_children("the test is over").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_the_agent_cannot_take_yet_is_refused_and_not_told() {
+    let supervised = Supervised::new().await;
+    let session = supervised.chat("make").await;
+    let asked = supervised.question(session).await;
+    let handle = supervised.engine.supervisor.handle(session).unwrap();
+    let refused = handle.send(Caller::Operator, "and quickly".to_owned()).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Busy, "{refused}");
+    supervised.respond(&asked, true).await;
+    let events = supervised.events(session).await;
+    assert_eq!(types(&events).last(), Some(&"complete"), "{events:#?}");
+    assert!(!types(&events).contains(&"steered"), "{events:#?}");
+    supervised.engine.end_children("the test is over").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_insists_on_what_is_not_served_is_ended() {
+    let supervised = Supervised::new().await;
+    let session = supervised.chat("insist").await;
+    supervised.events(session).await;
+    let chat = supervised.store.chat(session, Some(0)).await.unwrap();
+    let why = chat.error.unwrap_or_default();
+    assert!(why.contains("requests that could not be taken"), "{why}");
+    supervised.engine.end_children("the test is over").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_without_a_process_is_served_also_while_its_session_asks_something_else() {
+    let supervised = Supervised::stopped();
+    let session = supervised.stored_chat("make").await;
+    let config = supervised.store.session(session).await.unwrap();
+    let question = Question {
+        session: &config,
+        chat: None,
+        run: None,
+        channel: "mcp",
+        request_id: "of the network",
+        tool_name: "Network",
+        tool_use_id: "of the network",
+        input: JsonText::from(json!({"host": "example.org", "port": 443})),
+        description: None,
+    };
+    let elsewhere = supervised.engine.approvals.open(&question).await.unwrap();
+    assert_eq!(elsewhere.status, ApprovalStatus::Pending);
+    supervised.engine.start().await.unwrap();
+    let asked = testkit::eventually_async("the question of the chat", DEADLINE, async || {
+        let filter = ApprovalFilter {
+            stage: Stage::Pending,
+            session: Some(session),
+            ..ApprovalFilter::default()
+        };
+        let page = plexus_store::PageRequest::first(2);
+        let items = supervised.store.approvals(filter, page).await.unwrap().items;
+        items.into_iter().find(|it| it.tool_name == "Bash")
+    })
+    .await;
+    supervised.respond(&asked, true).await;
+    let events = supervised.events(session).await;
+    assert_eq!(types(&events).last(), Some(&"complete"), "{events:#?}");
     supervised.engine.end_children("the test is over").await;
 }
