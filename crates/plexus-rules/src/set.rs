@@ -7,6 +7,7 @@ use plexus_wire::{RuleId, ToolTarget};
 use super::Fit;
 use super::bash::{BashIndex, Touch, files_named};
 use super::call::Call;
+use super::files::fold;
 use super::notation::{NETWORK_TOOL, WRITE_TOOL};
 use super::pattern::Kind;
 use super::places::PathRules;
@@ -126,6 +127,9 @@ impl RuleSet {
                 }
             }
         }
+        if tool.starts_with("mcp__") {
+            self.guard_lookalikes(&tool, holds, &mut findings);
+        }
         match &*tool {
             "Bash" => {
                 self.bash.find(&self.rules, call, holds, &mut findings);
@@ -143,6 +147,32 @@ impl RuleSet {
             }
         }
         findings
+    }
+
+    /// Finds the rules that deny or ask about an MCP tool whose name a server may take for this one.
+    fn guard_lookalikes(
+        &self,
+        tool: &str,
+        holds: &dyn Fn(usize) -> bool,
+        findings: &mut Findings<'_>,
+    ) {
+        let is_odd = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+        let (folded, is_odd) = (fold(tool), tool.contains(is_odd));
+        for (at, rule) in self.rules.iter().enumerate() {
+            let may_be_meant = match rule.pattern.kind() {
+                Kind::Tools(tools) => tools.iter().any(|named| {
+                    named.starts_with("mcp__")
+                        && (is_odd || *named != tool && fold(named) == folded)
+                }),
+                Kind::McpPrefix { prefix, .. } => {
+                    is_odd || !tool.starts_with(prefix) && folded.starts_with(&fold(prefix))
+                }
+                _ => false,
+            };
+            if may_be_meant && rule.decision != Decision::Allow && holds(at) {
+                findings.may_match(at, "its name differs only in letters that may be the same");
+            }
+        }
     }
 
     /// Finds the rules that deny or ask about writing, for a call of another tool that writes whole

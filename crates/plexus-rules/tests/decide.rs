@@ -239,6 +239,9 @@ fn mcp_patterns_name_a_tool_a_prefix_or_a_server() {
         ("mcp__files__delete", Deny),
         ("mcp__files", Ask),
         ("mcp__files_evil__read", Ask),
+        ("mcp__files__Delete", Ask),
+        ("mcp__files__delete ", Ask),
+        ("mcp__files__d\u{435}lete", Ask),
     ] {
         assert_eq!(decide(&rules, tool, &json!({})).decision, decision, "{tool}");
     }
