@@ -83,8 +83,9 @@ impl BashIndex {
             self.guard_unread(holds, findings, "the call has no command");
             return;
         };
-        let matcher = Matcher { index: self, rules, call, holds, places: Places::new(call) };
         let script = shell::read(command);
+        let places = Places::new(call, named::moves(command, &script));
+        let matcher = Matcher { index: self, rules, call, holds, places };
         matcher.guard(&script, 0, findings);
         for at in matcher.by_text(command, Side::Guard) {
             findings.matches(at);

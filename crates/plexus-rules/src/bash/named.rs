@@ -58,7 +58,7 @@ pub(crate) fn files_named(command: &str, call: &Call<'_>) -> Option<NamedFiles> 
 }
 
 /// Says whether some of the command may work in another directory.
-fn moves(command: &str, script: &Script) -> bool {
+pub(super) fn moves(command: &str, script: &Script) -> bool {
     let plain: String = command.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     let is_move = |word: &str| {
         MOVES.contains(&word) || MOVING_OPTIONS.iter().any(|option| word.starts_with(option))

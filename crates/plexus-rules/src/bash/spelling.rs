@@ -90,17 +90,22 @@ fn read<'a>(
 /// Where the paths lead that are compared for one call, each looked up once.
 pub(super) struct Places<'a> {
     call: &'a Call<'a>,
+    /// Whether some of the command may work in another directory.
+    moves: bool,
     /// `None` where it cannot be told.
     found: RefCell<HashMap<String, Option<PathBuf>>>,
 }
 
 impl<'a> Places<'a> {
-    pub(super) fn new(call: &'a Call<'a>) -> Self {
-        Self { call, found: RefCell::default() }
+    pub(super) fn new(call: &'a Call<'a>, moves: bool) -> Self {
+        Self { call, moves, found: RefCell::default() }
     }
 
     /// Says whether two paths lead to the same file, or may.
     fn may_be_same(&self, one: &str, other: &str) -> bool {
+        if self.moves && name_of(one) == name_of(other) {
+            return true;
+        }
         let mut found = self.found.borrow_mut();
         for path in [one, other] {
             if !found.contains_key(path) {

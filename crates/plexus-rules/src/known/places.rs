@@ -28,11 +28,13 @@ const OBEYED: &[&str] = &[
     ".idea",
     ".husky",
     ".githooks",
-    "lefthook.yml",
-    "lefthook.yaml",
-    ".lefthook.yml",
-    ".lefthook.yaml",
+    ".lefthook",
+    ".lefthook-local",
     ".overcommit.yml",
+    ".simple-git-hooks.json",
+    ".hg",
+    ".jj",
+    ".sl",
     ".envrc",
     ".bashrc",
     ".bash_profile",
@@ -51,16 +53,26 @@ const OBEYED: &[&str] = &[
     ".zlogin",
     ".zlogout",
     ".kshrc",
+    ".mise",
     ".mise.toml",
+    ".mise.local.toml",
     "mise.toml",
+    "mise.local.toml",
     ".tool-versions",
     ".zed",
     ".nvim.lua",
+    ".nvimrc",
+    ".lazy.lua",
+    ".gdbinit",
+    ".lldbinit",
+    ".dir-locals.el",
     ".exrc",
     ".vimrc",
     ".devcontainer",
     ".devcontainer.json",
     ".cursor",
+    ".windsurf",
+    ".continue",
     ".codex",
     ".gemini",
     ".opencode",
@@ -90,12 +102,20 @@ pub(crate) fn is_obeyed(path: &Path) -> bool {
     path.components().any(|component| match component {
         Component::Normal(name) => {
             let name = lower(name);
-            name.ends_with(".git") || OBEYED.contains(&name.as_str())
+            name.ends_with(".git") || OBEYED.contains(&name.as_str()) || is_lefthook(&name)
         }
         Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => {
             false
         }
     })
+}
+
+/// Says whether this is a file of git hooks that may have one of several notations: `lefthook.toml`,
+/// `.lefthook-local.yml`.
+fn is_lefthook(name: &str) -> bool {
+    let name = name.strip_prefix('.').unwrap_or(name);
+    let kind = ["lefthook-local.", "lefthook."].iter().find_map(|it| name.strip_prefix(it));
+    matches!(kind, Some("yml" | "yaml" | "toml" | "json" | "jsonc"))
 }
 
 /// Returns the target of `text` and the working directory, both with links followed.

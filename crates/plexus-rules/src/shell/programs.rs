@@ -143,7 +143,8 @@ fn is_loader(name: &str) -> bool {
 
 /// Returns the name without its version, also where it is written as on Windows.
 fn without_version(name: &str) -> &str {
-    let name = name.strip_suffix(".exe").unwrap_or(name);
+    let endings = [".exe", ".cmd", ".bat"];
+    let name = endings.iter().find_map(|it| name.strip_suffix(it)).unwrap_or(name);
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
     if plain.is_empty() { name } else { plain }
 }

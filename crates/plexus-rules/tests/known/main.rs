@@ -596,6 +596,7 @@ fn a_git_format_checks_no_signature() {
         "git branch --sort -signature:grade",
         "git branch --sort=-signature:grade",
         "git tag --sort='*signature'",
+        "git shortlog --group=format:%GS",
     ];
     assert_all(&rules, &checks, Decision::Ask);
     let plain = [
@@ -660,6 +661,13 @@ fn an_edit_is_accepted_inside_and_where_nothing_takes_orders_from_it() {
         ".agents/plugins/x/hook.sh",
         ".kshrc",
         ".zlogout",
+        ".hg/hgrc",
+        ".jj/repo/config.toml",
+        "lefthook-local.yml",
+        "lefthook.toml",
+        ".lefthook/pre-commit/x",
+        ".mise.local.toml",
+        ".nvimrc",
         "",
     ] {
         assert!(!accepted(&work, path), "{path}");
