@@ -67,6 +67,7 @@ impl Reader<'_> {
             self.at += 1;
             let text = match word {
                 Word::Literal(text) => text.as_str(),
+                Word::Glob { marked, .. } if self.is_text_of_option(marked) => continue,
                 Word::Glob { .. } | Word::Home { .. } => {
                     self.operands.push(at);
                     continue;
@@ -156,6 +157,16 @@ impl Reader<'_> {
         }
         self.operands.push(at);
         Ok(())
+    }
+
+    /// Says whether a file pattern can only become an option with any text: `--include=*.rs` is that
+    /// option, whatever names the shell finds.
+    fn is_text_of_option(&self, marked: &str) -> bool {
+        let is_long = marked.starts_with("--") && self.entry.style == Style::Letters;
+        marked.split_once('=').filter(|_| is_long).is_some_and(|(name, _)| {
+            let takes = self.option(name).filter(|it| !it.replaces_first).map(|it| it.takes);
+            matches!(takes, Some(Takes::Always(Kind::Text) | Takes::Perhaps(Kind::Text)))
+        })
     }
 
     fn option(&self, name: &str) -> Option<Opt> {
