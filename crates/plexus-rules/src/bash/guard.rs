@@ -10,6 +10,7 @@ use super::super::files::fold;
 use super::super::known;
 use super::super::pattern::CommandPattern;
 use super::super::set::Findings;
+use super::super::shell::names::SEARCHING;
 use super::super::shell::programs::{self, Nature, Reach, base_name};
 use super::super::shell::{self, MAX_DEPTH, Script, Simple, Word};
 use super::spelling::{self, Places, Sequence};
@@ -125,7 +126,7 @@ impl Matcher<'_> {
     /// Searches the arguments of a program that runs others. Each may be a script: `find -exec sh
     /// -c '…'`, `ssh host '…'`.
     fn guard_given(&self, words: &[Word], depth: usize, findings: &mut Findings<'_>) {
-        if let Some(inner) = code_run_by(words) {
+        for inner in executed_by(words).into_iter().chain(code_run_by(words)) {
             self.guard_command(inner, depth + 1, findings);
         }
         for word in words.iter().skip(1) {
@@ -250,6 +251,17 @@ fn as_git(words: &[Word]) -> Option<Vec<Word>> {
 fn with_program(program: &[&str], words: &[Word]) -> Vec<Word> {
     let program = program.iter().map(|&word| Word::Literal(word.to_owned()));
     program.chain(words.iter().skip(1).cloned()).collect()
+}
+
+/// Returns the commands that a search runs: the words after each option that says so.
+fn executed_by(words: &[Word]) -> Vec<&[Word]> {
+    const RUN: &[&str] = &["-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec"];
+    let program = words.first().and_then(Word::literal).map(base_name);
+    if !program.is_some_and(|program| SEARCHING.contains(&program)) {
+        return Vec::new();
+    }
+    let runs = |word: &Word| word.literal().is_some_and(|word| RUN.contains(&word));
+    words.split(runs).skip(1).filter(|command| !command.is_empty()).collect()
 }
 
 /// Returns the first words after the program that begin with a shell or an interpreter.

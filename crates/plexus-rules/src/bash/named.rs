@@ -10,9 +10,9 @@ use std::collections::BTreeSet;
 use super::super::call::Call;
 use super::super::known::{self, Effect};
 use super::super::paths::MAX_PATH_BYTES;
-use super::super::shell::names::SEARCHING;
-use super::super::shell::programs::base_name;
-use super::super::shell::{self, Script, Simple, WILD, Word};
+use super::super::shell::names::{LINKING, SEARCHING};
+use super::super::shell::programs::{self, Nature, base_name};
+use super::super::shell::{self, Script, WILD, Word};
 use super::super::steps::{Step, marked};
 
 /// What a command may do to a file that it names.
@@ -57,11 +57,13 @@ pub(crate) fn files_named(command: &str, call: &Call<'_>) -> Option<NamedFiles> 
     (!named.is_beyond).then_some(named.found)
 }
 
-/// Says whether some of the command may work in another directory.
+/// Says whether some of the command may work in another directory, or make a link to one.
 pub(super) fn moves(command: &str, script: &Script) -> bool {
     let plain: String = command.chars().filter(|c| !matches!(c, '\'' | '"' | '\\')).collect();
     let is_move = |word: &str| {
-        MOVES.contains(&word) || MOVING_OPTIONS.iter().any(|option| word.starts_with(option))
+        MOVES.contains(&word)
+            || LINKING.contains(&base_name(word))
+            || MOVING_OPTIONS.iter().any(|option| word.starts_with(option))
     };
     shell::crude_words(&plain).iter().filter_map(Word::literal).any(is_move)
         || script.commands.iter().any(|it| it.words.first().is_some_and(is_search))
@@ -85,9 +87,14 @@ struct Named<'a> {
 
 impl Named<'_> {
     fn script(&mut self, script: &Script) {
-        let mut touches = Touch::Reads;
+        // What one command prints, another may change.
+        let hands_on = script.commands.iter().any(|it| self.changes_input(&it.words));
+        let nowhere = Word::Literal("/dev/null".to_owned());
+        let redirects = script.files.iter().any(|file| *file != nowhere);
+        let mut touches = if redirects { Touch::Writes } else { Touch::Reads };
         for command in &script.commands {
-            let touch = if self.only_reads(command) { Touch::Reads } else { Touch::Writes };
+            let only_reads = self.only_reads(&command.words) && !hands_on;
+            let touch = if only_reads { Touch::Reads } else { Touch::Writes };
             touches = touches.max(touch);
             self.searches = command.words.first().is_some_and(is_search);
             for word in command.words.iter().skip(1) {
@@ -122,9 +129,23 @@ impl Named<'_> {
         }
     }
 
+    /// Says whether a command may change the files that its input names.
+    fn changes_input(&self, command: &[Word]) -> bool {
+        match command.first().and_then(Word::literal).map(base_name) {
+            Some("xargs" | "gxargs") => match programs::nature(command) {
+                Nature::RunsWithMore(start) => {
+                    !self.only_reads(command.get(start..).unwrap_or_default())
+                }
+                _ => true,
+            },
+            Some("parallel") => true,
+            _ => false,
+        }
+    }
+
     /// Says whether a command only reads the files that it names, wherever they are.
-    fn only_reads(&self, command: &Simple) -> bool {
-        let Some(entry) = known::entry_of(&command.words) else { return false };
+    fn only_reads(&self, command: &[Word]) -> bool {
+        let Some(entry) = known::entry_of(command) else { return false };
         if entry.effect != Effect::Shows {
             return false;
         }
@@ -133,8 +154,8 @@ impl Named<'_> {
             text.starts_with(['/', '~']) || text.starts_with("..") || text.contains("/..")
         };
         let here = || Word::Literal("x".to_owned());
-        let mut words: Vec<Word> = command.words.iter().take(1).cloned().collect();
-        for word in command.words.iter().skip(1) {
+        let mut words: Vec<Word> = command.iter().take(1).cloned().collect();
+        for word in command.iter().skip(1) {
             match word {
                 Word::Literal(text)
                     if is_elsewhere(text)

@@ -495,7 +495,7 @@ pub(super) const HARMLESS_VARIABLES: &[&str] = &[
 ];
 
 /// Programs, also subcommands of git, that make links or move them.
-pub(super) const LINKING: &[&str] = &["ln", "mv", "cp", "rsync", "tar", "unzip", "cpio"];
+pub(crate) const LINKING: &[&str] = &["ln", "mv", "cp", "rsync", "tar", "unzip", "cpio"];
 
 /// Git commands that write files of a commit, some of which may be links.
 pub(super) const GIT_CHECKOUTS: &[&str] = &[

@@ -144,6 +144,10 @@ fn a_deny_is_not_passed_by_hiding_it() {
                 "echo '\\! cur? u' | psql d",
                 "find . -exec sh f \\;",
                 "fd x -x bash f",
+                "find . -exec git x \\;",
+                "find . -exec ls \\; -exec git x \\;",
+                "find . -exec awk -f f {} +",
+                "find . -name x -execdir env -S 'cur? u' \\;",
                 "npm exec -- bash f",
                 "docker exec x bash f",
                 // Scripts and settings that another program runs.
@@ -396,6 +400,7 @@ fn a_command_that_names_a_denied_file_is_asked() {
                 "pushd src; cat ../.env",
                 "env -C src cat ../.env",
                 "tar cf x -C src ../.env",
+                "ln -s . y; cat y/.env",
                 "X=.env; cat $X",
                 "for f in .env; do cat $f; done",
                 "for n in nv; do cat .e$n; done",
@@ -457,7 +462,18 @@ fn a_command_that_names_a_denied_file_is_asked() {
             ],
         ),
         ("Read(linked/**)", &["cat linked/plain", "ls linked", "cat linked/*"]),
-        ("Edit(src/**)", &["rm src/a.rs", "echo x > src/new", "tee src/a.rs", "mv f src/x"]),
+        (
+            "Edit(src/**)",
+            &[
+                "rm src/a.rs",
+                "echo x > src/new",
+                "tee src/a.rs",
+                "mv f src/x",
+                "for f in src/*; do echo > $f; done",
+                "ls src/* | xargs rm",
+                "printf src/a.rs | xargs -n1 rm",
+            ],
+        ),
         ("Write(f)", &["cp data.txt f", "echo x >> ./f"]),
     ] {
         for command in commands {
@@ -482,7 +498,10 @@ fn a_command_that_names_a_denied_file_is_asked() {
             ],
         ),
         ("Write(/etc/**)", &["cat /etc/hosts", "ls /etc/*.conf", "grep -n x /etc/hosts"]),
-        ("Edit(src/**)", &["for f in src/*.rs; do wc -l \"$f\"; done"]),
+        (
+            "Edit(src/**)",
+            &["for f in src/*.rs; do wc -l \"$f\"; done", "find src -name '*.rs' | xargs grep x"],
+        ),
     ] {
         for command in commands {
             let verdict = place.bash(&any(deny), command);
