@@ -149,7 +149,7 @@ impl RuleSet {
         findings
     }
 
-    /// Finds the rules that deny or ask about an MCP tool whose name a server may take for this one.
+    /// Finds the rules that deny or ask about an MCP tool whose name a server may take for this.
     fn guard_lookalikes(
         &self,
         tool: &str,

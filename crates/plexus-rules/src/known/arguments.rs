@@ -159,8 +159,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Says whether a file pattern can only become an option with any text: `--include=*.rs` is that
-    /// option, whatever names the shell finds.
+    /// Says whether a file pattern can only become an option with any text: `--include=*.rs` is
+    /// that option, whatever names the shell finds.
     fn is_text_of_option(&self, marked: &str) -> bool {
         let is_long = marked.starts_with("--") && self.entry.style == Style::Letters;
         marked.split_once('=').filter(|_| is_long).is_some_and(|(name, _)| {

@@ -110,8 +110,8 @@ pub(crate) fn is_obeyed(path: &Path) -> bool {
     })
 }
 
-/// Says whether this is a file of git hooks that may have one of several notations: `lefthook.toml`,
-/// `.lefthook-local.yml`.
+/// Says whether this is a file of git hooks that may have one of several notations:
+/// `lefthook.toml`, `.lefthook-local.yml`.
 fn is_lefthook(name: &str) -> bool {
     let name = name.strip_prefix('.').unwrap_or(name);
     let kind = ["lefthook-local.", "lefthook."].iter().find_map(|it| name.strip_prefix(it));
