@@ -4,9 +4,10 @@
 use crate::agents::Agents;
 use plexus_core::{Caller, SessionId};
 use plexus_store::{
-    ApprovalStatus, CreateSession, JsonText, MemoryStore, SessionRecord, UpdateSession,
-    virtual_time,
+    ApprovalStatus, CreateSession, JsonText, MemoryStore, NewRule, PageRequest, SessionRecord,
+    UpdateSession, virtual_time,
 };
+use plexus_wire::{RuleDecision, RuleId, RuleScope};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::json;
@@ -165,6 +166,34 @@ async fn every_question_of_many_goes_up_before_it_expires_and_expires_in_time() 
         assert_eq!(record.owner, Owner::Operator, "nobody above was asked before it expired");
         assert!(record.escalations > 0);
     }
+}
+
+#[tokio::test]
+async fn a_rule_is_used_once_for_a_request_that_two_tasks_judge() {
+    let scene = Scene::new();
+    let session = scene.session("asks", None, json!({})).await;
+    let asked = scene.ask(&session).await;
+    let rule = NewRule {
+        id: RuleId::generate(),
+        decision: RuleDecision::Allow,
+        pattern: "Bash".to_owned(),
+        scope: RuleScope::All,
+        author: Owner::Operator,
+        ends_with: None,
+        expires_at: None,
+        uses: Some(2),
+        reason: None,
+        matches: Vec::new(),
+        does_not_match: Vec::new(),
+    };
+    scene.store.commit(vec![Change::AddRule(rule)], Priority::Normal).await.unwrap();
+    scene.approvals.rulebook.widened();
+    // Both have read that it waits.
+    let first = scene.approvals.release_one(&asked).await.unwrap();
+    let second = scene.approvals.release_one(&asked).await.unwrap();
+    assert_eq!((first, second), (true, false));
+    let rules = scene.store.rules(PageRequest::first(2)).await.unwrap().items;
+    assert_eq!(rules.iter().map(|rule| rule.used).collect::<Vec<_>>(), [1]);
 }
 
 #[tokio::test]
