@@ -86,6 +86,43 @@ pub(crate) async fn two_commands_of_one_message_are_each_asked_for_and_run_once(
     Ok(())
 }
 
+/// OpenCode asks twice about such a call, each time with an input of the question's own.
+pub(crate) async fn a_command_that_works_outside_of_its_directory_runs_once(
+    agent: Agent,
+    cli: PathBuf,
+) -> Result<()> {
+    let setup = HubWithAgent::new(agent, cli).await?;
+    let session = setup.session("outside").await;
+    let outside = tempfile::tempdir()?;
+    std::fs::write(outside.path().join("there"), "there\n")?;
+    let there = outside.path().join("there").display().to_string();
+    let chat =
+        setup.hub.chat(&session, &setup.shell(&[&format!("cat {there} >> made")], "Done.")).await;
+    let mut asked: Vec<Value> = Vec::new();
+    let ended = loop {
+        let page = setup
+            .hub
+            .wait_for(&session, "a question or the end", |page| {
+                let is_new = |open: &Value| asked.iter().all(|known| known["id"] != open["id"]);
+                let waits = page["pending_approvals"].as_array().unwrap().iter().any(is_new);
+                waits
+                    || !["running", "awaiting_permission"]
+                        .contains(&page["status"].as_str().unwrap())
+            })
+            .await;
+        let Some(open) = page["pending_approvals"].get(0).cloned() else { break page };
+        assert_eq!(setup.file("made"), None, "it ran before all was allowed");
+        setup.hub.respond(&open, true).await;
+        asked.push(open);
+    };
+    let events = setup.hub.events(&session, chat).await;
+    assert_eq!(ended["status"], "complete", "{events:#?}");
+    assert!(!asked.is_empty());
+    assert_eq!(setup.file("made").as_deref(), Some("there\n"), "{events:#?}");
+    setup.nothing_lives().await;
+    Ok(())
+}
+
 pub(crate) async fn a_cancel_in_a_tool_ends_the_chat_and_leaves_nothing_alive(
     agent: Agent,
     cli: PathBuf,

@@ -67,6 +67,7 @@ macro_rules! all_cases {
                 a_chat_asks_is_allowed_and_completes,
                 a_denied_command_does_not_run_and_the_turn_goes_on,
                 two_commands_of_one_message_are_each_asked_for_and_run_once,
+                a_command_that_works_outside_of_its_directory_runs_once,
                 a_cancel_in_a_tool_ends_the_chat_and_leaves_nothing_alive,
                 a_cancelled_question_is_never_allowed,
                 a_killed_agent_goes_on_with_its_conversation_and_runs_nothing_again,

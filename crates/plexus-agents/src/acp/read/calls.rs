@@ -43,38 +43,41 @@ impl Reading<'_> {
         }
     }
 
-    /// Notes that a call was asked about.
+    /// Notes that a call was asked about. An agent may ask about one call several times, each time
+    /// with an input of the question's own: it is merged when the question is asked, and is no
+    /// change of the call.
     pub(super) fn note_asked(&mut self, id: &str, told: &ToolCall, key: &str) {
         self.flush();
-        let before = self.memory.calls.get(id).and_then(|call| call.input.clone());
-        self.note(id, told);
-        if let Some(call) = self.memory.calls.get_mut(id) {
-            // The request's own input is merged when the question is asked.
-            call.input = before;
-            call.question = Some(key.to_owned());
-        }
+        self.describe(id, told).question = Some(key.to_owned());
+        self.memory.forget_old_calls();
     }
 
-    fn note(&mut self, id: &str, told: &ToolCall) {
+    /// Notes what a line says of the call besides its input.
+    fn describe(&mut self, id: &str, told: &ToolCall) -> &mut Call {
         let number = self.memory.next_number();
         let tool = self.told_name(told);
-        let is_asked =
-            self.memory.questions.values().any(|open| open.call == id && open.held.is_none());
         let new = || Call { number, ..Call::default() };
         let call = self.memory.calls.entry(id.to_owned()).or_insert_with(new);
         call.tool = call.tool.take().or(tool);
         call.kind = told.kind.or(call.kind);
+        call
+    }
+
+    fn note(&mut self, id: &str, told: &ToolCall) {
+        let is_asked =
+            self.memory.questions.values().any(|open| open.call == id && open.held.is_none());
+        let call = self.describe(id, told);
         // Agents begin with an empty input.
         let input = told.raw_input.as_ref().filter(|raw| raw.is_object() && raw.get() != "{}");
         if let Some(input) = input.map(|raw| Json::from(as_json(raw))) {
             let moved =
                 call.input.as_ref().is_some_and(|before| before.to_value() != input.to_value());
+            call.input = Some(input);
             if is_asked && moved {
                 let what =
                     format!("the agent changed the input of the call {id} after it had asked");
                 self.steps.push(Step::Breach(what));
             }
-            call.input = Some(input);
         }
         self.memory.forget_old_calls();
     }

@@ -90,6 +90,31 @@ fn an_input_that_moves_after_the_question_is_a_breach() {
 }
 
 #[test]
+fn an_agent_may_ask_about_one_call_twice_with_an_input_for_each_question() {
+    let mut play = Play::in_a_turn("opencode");
+    let call = |update: &str, status: &str, input: Value| {
+        json!({"sessionUpdate": update, "toolCallId": "c", "title": "write", "kind": "edit",
+               "status": status, "rawInput": input})
+    };
+    let write = json!({"filePath": "/else/x", "content": "NEW"});
+    play.update(call("tool_call", "pending", json!({})));
+    play.ask(json!(0), json!({"filepath": "/else/x", "parentDir": "/else"}));
+    play.update(call("tool_call_update", "in_progress", write.clone()));
+    let of_the_directory = play.asked();
+    play.ask(json!(1), json!({"filepath": "/else/x", "diff": "+NEW"}));
+    let of_the_call = play.asked();
+    assert_ne!(of_the_call, of_the_directory);
+    let ran = play.update(call("tool_call_update", "completed", write));
+    let is_breach = |step: &Step| matches!(step, Step::Breach(_));
+    assert!(!play.steps.iter().any(is_breach), "{:?}", play.steps);
+    let asked = ran.iter().find_map(|step| match step {
+        Step::Ran { request_id, .. } => request_id.clone(),
+        _ => None,
+    });
+    assert_eq!(asked, Some(of_the_call), "the newest question must have been allowed");
+}
+
+#[test]
 fn a_request_that_says_something_else_than_the_call_shows_both() {
     let mut play = Play::in_a_turn("opencode");
     play.update(json!({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "bash",
