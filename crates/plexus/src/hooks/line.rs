@@ -84,14 +84,26 @@ impl Line {
 
     /// Sends what is due. A message that is refused does not delay those after it; a receiver that
     /// cannot be reached is left alone.
+    ///
+    /// A message is given up when it is too old and was tried in vain. An attempt that does not
+    /// reach the receiver speaks for everything that is due: a receiver that stays away is tried a
+    /// few hundred times a day, and the outbox must not grow by all the rest.
     async fn look(&mut self) -> Result<Look, StoreError> {
         loop {
             let due = self.store.outbox_due(&self.receiver.name, UnixMillis::now(), BATCH).await?;
             if due.entries.is_empty() {
                 return Ok(Look::Next(due.next));
             }
+            let now = UnixMillis::now();
+            // What was never tried is sent whatever its age: quiet hours put it off, or this server
+            // did not run.
+            let (old, due): (Vec<_>, Vec<_>) = due
+                .entries
+                .into_iter()
+                .partition(|entry| entry.attempts > 0 && self.is_too_old(entry, now));
+            self.give_up(&old, None).await?;
             let at_once = if self.receiver.burst.is_zero() { 1 } else { BATCH };
-            for due in due.entries.chunks(at_once) {
+            for due in due.chunks(at_once) {
                 let mut entries = Vec::with_capacity(due.len());
                 for entry in due {
                     if self.is_for_now(entry).await? && self.begin(entry).await? {
@@ -104,10 +116,14 @@ impl Line {
                 plexus_fault::point!("hook.send.before");
                 let attempt = self.send(&entries).await;
                 plexus_fault::point!("hook.taken", when matches!(attempt, Attempt::Delivered));
-                let unreachable = matches!(attempt, Attempt::Unreachable(_));
+                let unreachable = match &attempt {
+                    Attempt::Unreachable(why) => Some(cut(why)),
+                    Attempt::Delivered | Attempt::Refused(_) => None,
+                };
                 self.note(&entries, attempt).await?;
                 plexus_fault::point!("hook.noted");
-                if unreachable {
+                if let Some(why) = unreachable {
+                    self.give_up_what_is_old(&why).await?;
                     self.failures = self.failures.saturating_add(1);
                     return Ok(Look::Rest(backoff(self.failures)));
                 }
@@ -204,16 +220,13 @@ impl Line {
                 }
                 return Ok(());
             }
-            Attempt::Refused(why) | Attempt::Unreachable(why) => {
-                why.chars().take(MAX_ERROR_CHARS).collect()
-            }
+            Attempt::Refused(why) | Attempt::Unreachable(why) => cut(&why),
         };
         for entry in entries {
             let now = UnixMillis::now();
-            if now.after(entry.created_at) >= self.receiver.give_up_after {
-                tracing::error!(receiver = name, id = %entry.id, kind = entry.kind, why, "a message was given up");
-                self.commit(give_up(entry, &why)?).await?;
-                stats.given_up(name);
+            if self.is_too_old(entry, now) {
+                let attempts = entry.attempts.saturating_add(1);
+                self.give_up(&[OutboxEntry { attempts, ..entry.clone() }], Some(&why)).await?;
             } else {
                 tracing::warn!(receiver = name, id = %entry.id, kind = entry.kind, why, "a \
                     message could not be sent; trying again");
@@ -223,6 +236,43 @@ impl Line {
             }
             stats.failed(name, &why);
         }
+        Ok(())
+    }
+
+    fn is_too_old(&self, entry: &OutboxEntry, now: UnixMillis) -> bool {
+        now.after(entry.created_at) >= self.receiver.give_up_after
+    }
+
+    /// Gives up everything that is due and too old, a batch at a time. Call it only when the
+    /// receiver could not be reached.
+    async fn give_up_what_is_old(&self, why: &str) -> Result<(), StoreError> {
+        loop {
+            let now = UnixMillis::now();
+            let due = self.store.outbox_due(&self.receiver.name, now, BATCH).await?;
+            let mut old = due.entries;
+            old.retain(|entry| self.is_too_old(entry, now));
+            // No entry is due before it was made, and what is due first comes first. So an old
+            // one that follows a whole page of young ones was tried not long ago; its turn comes.
+            if old.is_empty() {
+                return Ok(());
+            }
+            self.give_up(&old, Some(why)).await?;
+        }
+    }
+
+    /// Gives these messages up, for this reason or else each for its own last failure.
+    async fn give_up(&self, entries: &[OutboxEntry], why: Option<&str>) -> Result<(), StoreError> {
+        let name = &self.receiver.name;
+        let each = entries.iter().map(async |entry| {
+            let why = why.or(entry.last_error.as_deref()).unwrap_or_default();
+            tracing::error!(receiver = name, id = %entry.id, kind = entry.kind, why, "a message was given up");
+            self.commit(give_up(entry, why)?).await?;
+            self.receivers.stats.given_up(name);
+            Ok(())
+        });
+        // Each is a commit of its own, because another server may have marked one of them. Together
+        // they wait for the disk once.
+        futures::future::try_join_all(each).await?;
         Ok(())
     }
 
@@ -253,7 +303,7 @@ pub(super) fn give_up(entry: &OutboxEntry, why: &str) -> Result<Vec<Change>, Sto
         id: entry.id,
         event: entry.kind.clone(),
         receiver: entry.target.clone(),
-        attempts: entry.attempts.saturating_add(1),
+        attempts: entry.attempts,
         why: why.to_owned(),
     };
     let line = AuditLine {
@@ -265,6 +315,11 @@ pub(super) fn give_up(entry: &OutboxEntry, why: &str) -> Result<Vec<Change>, Sto
     let mut changes = mark(entry, Sending::GivenUp);
     changes.push(Change::AppendAudit(line));
     Ok(changes)
+}
+
+/// Why an attempt failed, as it is kept.
+fn cut(why: &str) -> String {
+    why.chars().take(MAX_ERROR_CHARS).collect()
 }
 
 /// How long to wait after the n-th failure.

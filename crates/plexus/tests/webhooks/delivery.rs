@@ -1,7 +1,9 @@
 //! Every event arrives, with an id that is never another event's, whatever the receiver does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use plexus_store::{Change, JsonText, OutboxEntry, Priority, Store, UnixMillis};
 use serde_json::json;
 
 use crate::receiver::{Act, Letter, Receiver};
@@ -192,6 +194,89 @@ async fn an_undeliverable_message_is_given_up_and_audited() {
     assert_eq!(body["id"], receiver.letters()[0].id.as_str());
     assert!(body["why"].as_str().unwrap().contains("500"), "{body}");
     assert_eq!(setup.metric("plexus_webhook_pending", "never").await, 0);
+}
+
+/// A message of this age to the receiver `phone`, whose sending failed so often.
+fn message(age: Duration, attempts: u32) -> OutboxEntry {
+    let created_at = UnixMillis(UnixMillis::now().0 - i64::try_from(age.as_millis()).unwrap());
+    let last_error = (attempts > 0).then(|| "no connection".to_owned());
+    OutboxEntry {
+        id: uuid::Uuid::now_v7(),
+        kind: "session.ended".into(),
+        target: "phone".into(),
+        body: JsonText::of(&json!({"type": "session.ended"})).unwrap(),
+        created_at,
+        due_at: created_at,
+        attempts,
+        last_error,
+    }
+}
+
+async fn enqueue(store: &dyn Store, messages: &[OutboxEntry]) {
+    let changes = messages.iter().cloned().map(Change::Enqueue).collect();
+    store.commit(changes, Priority::Normal).await.unwrap();
+}
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_attempt_that_reaches_nobody_gives_up_all_that_is_too_old() {
+    // More than one page, and more than a receiver that is away is tried in a test's patience.
+    const OLD: usize = 40;
+    let mut receiver = Receiver::new(|_| Act::Take).await;
+    receiver.kill().await;
+    let mut setup = ServerWithReceivers::new(&[("phone", receiver.port, "")]).await;
+    let old: Vec<_> = (0..OLD).map(|_| message(25 * HOUR, 0)).collect();
+    let young = message(HOUR, 0);
+    setup
+        .change_store(async |store| {
+            enqueue(store, &old).await;
+            enqueue(store, std::slice::from_ref(&young)).await;
+        })
+        .await;
+    let all = |given_up| given_up == OLD as u64;
+    setup.wait_for_metric("plexus_webhook_given_up_total", "phone", all).await;
+    let lines = setup.audit("webhook.given_up").await;
+    let told: BTreeSet<&str> =
+        lines.iter().map(|line| line["body"]["id"].as_str().unwrap()).collect();
+    let old: Vec<String> = old.iter().map(|entry| entry.id.to_string()).collect();
+    assert_eq!(told, old.iter().map(String::as_str).collect(), "{lines:#?}");
+    assert_eq!(lines.len(), OLD, "{lines:#?}");
+    for line in &lines {
+        let why = line["body"]["why"].as_str().unwrap();
+        assert!(why.contains("no connection"), "{line:#}");
+    }
+    // The young one waits for the receiver.
+    receiver.start_again(|_| Act::Take);
+    let young = young.id.to_string();
+    setup.wait_for_metric("plexus_webhook_pending", "phone", |waiting| waiting == 0).await;
+    let letters = receiver.letters();
+    assert!(letters.iter().all(|letter| letter.id == young) && !letters.is_empty(), "{letters:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_old_and_was_tried_in_vain_is_given_up_before_anything_is_sent() {
+    let receiver = Receiver::new(|_| Act::Take).await;
+    let mut setup = ServerWithReceivers::new(&[("phone", receiver.port, "")]).await;
+    let tried = [message(25 * HOUR, 1), message(25 * HOUR, 7)];
+    // Nobody could take it: quiet hours put it off, or this server did not run.
+    let new = message(25 * HOUR, 0);
+    setup
+        .change_store(async |store| {
+            enqueue(store, &tried).await;
+            enqueue(store, std::slice::from_ref(&new)).await;
+        })
+        .await;
+    setup.wait_for_metric("plexus_webhook_pending", "phone", |waiting| waiting == 0).await;
+    let ids: BTreeSet<String> = receiver.letters().into_iter().map(|letter| letter.id).collect();
+    assert_eq!(ids, BTreeSet::from([new.id.to_string()]));
+    let mut lines = setup.audit("webhook.given_up").await;
+    lines.sort_by_key(|line| line["body"]["attempts"].as_u64());
+    let told: Vec<_> =
+        lines.iter().map(|it| (&it["body"]["id"], &it["body"]["attempts"])).collect();
+    let [once, often] = tried.map(|entry| json!(entry.id));
+    assert_eq!(told, [(&once, &json!(1)), (&often, &json!(7))], "{lines:#?}");
+    assert_eq!(lines[0]["body"]["why"], "no connection", "{lines:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,6 @@
 //! A server that tells receivers, with a session in it that asks.
 
+use plexus_store::{SqliteOptions, SqliteStore, Store};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::server::{ServerOptions, TestServer};
@@ -65,6 +66,16 @@ impl ServerWithReceivers {
             std::future::ready((self.server.log().matches(said).count() > before).then_some(()))
         })
         .await;
+    }
+
+    /// Stops the server, changes its store, and starts it again.
+    pub(crate) async fn change_store(&mut self, changes: impl AsyncFnOnce(&dyn Store)) {
+        self.server.stop().await.unwrap();
+        let store = SqliteStore::open(&SqliteOptions::new(self.server.data_dir())).unwrap();
+        changes(&store).await;
+        store.close().await.unwrap();
+        drop(store);
+        self.server.start_again().await.unwrap();
     }
 
     pub(crate) async fn call(&self, method: &str, params: Value) -> Value {
