@@ -1,11 +1,14 @@
 //! What goes to one receiver: reads what is due, sends it, and notes what became of it.
 //!
 //! A webhook is sent each event by itself. Every other receiver is sent what is due as one message,
-//! is left alone in its quiet hours, and is not told of requests that were decided meanwhile.
+//! is left alone in its quiet hours, and is not told of requests that were decided meanwhile or of
+//! which it is told something newer.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plexus_core::ApprovalId;
 use plexus_engine::wait::STORE_RETRY;
 use plexus_store::{
     ApprovalStatus, AuditLine, Change, JsonText, MarkOutbox, OutboxEntry, Priority, Sending, Store,
@@ -102,6 +105,7 @@ impl Line {
                 .into_iter()
                 .partition(|entry| entry.attempts > 0 && self.is_too_old(entry, now));
             self.give_up(&old, None).await?;
+            let due = self.newest_of_each(due).await?;
             let at_once = if self.receiver.burst.is_zero() { 1 } else { BATCH };
             for due in due.chunks(at_once) {
                 let mut entries = Vec::with_capacity(due.len());
@@ -134,6 +138,31 @@ impl Line {
                 }
             }
         }
+    }
+
+    /// Drops each message about a request of which a newer one is due too. An outage or a night
+    /// leaves many reminders of one request, and a message of Slack must not have two blocks about
+    /// it.
+    async fn newest_of_each(&self, due: Vec<OutboxEntry>) -> Result<Vec<OutboxEntry>, StoreError> {
+        if let To::Webhook(_) = self.receiver.to {
+            return Ok(due);
+        }
+        let mut kept: Vec<OutboxEntry> = Vec::with_capacity(due.len());
+        let mut places: HashMap<ApprovalId, usize> = HashMap::new();
+        for entry in due {
+            let place = asks_about(&entry).map(|id| *places.entry(id).or_insert(kept.len()));
+            let known = place.and_then(|place| kept.get_mut(place));
+            let older = match known {
+                None => {
+                    kept.push(entry);
+                    continue;
+                }
+                Some(known) if entry.created_at < known.created_at => entry,
+                Some(known) => std::mem::replace(known, entry),
+            };
+            self.commit(mark(&older, Sending::Sent)).await?;
+        }
+        Ok(kept)
     }
 
     /// Sends these as one message.
@@ -291,6 +320,18 @@ enum Look {
     Next(Option<UnixMillis>),
     /// The receiver could not be reached: not before this time.
     Rest(Duration),
+}
+
+/// The request that a message asks somebody to decide.
+fn asks_about(entry: &OutboxEntry) -> Option<ApprovalId> {
+    let message: HookMessage = entry.body.read().ok()?;
+    match message.body {
+        HookBody::Asked { approval } => Some(approval.id),
+        HookBody::Resolved { .. }
+        | HookBody::Ended(_)
+        | HookBody::Budget(_)
+        | HookBody::Breach { .. } => None,
+    }
 }
 
 fn mark(entry: &OutboxEntry, result: Sending) -> Vec<Change> {

@@ -185,6 +185,9 @@ async fn call(
         // The real one lets nobody write where its bot is not.
         return refuse("channel_not_found");
     }
+    if repeats_a_block_id(&params["blocks"]) {
+        return refuse("invalid_blocks");
+    }
     match method.as_str() {
         "apps.connections.open" => {
             let url = state.change(|kept| {
@@ -209,6 +212,13 @@ async fn call(
         _ => return refuse("unknown_method"),
     }
     axum::Json(answer).into_response()
+}
+
+/// Whether two blocks of a message have the same id, which the real one refuses.
+fn repeats_a_block_id(blocks: &Value) -> bool {
+    let blocks = blocks.as_array().into_iter().flatten();
+    let mut seen = std::collections::HashSet::new();
+    !blocks.filter_map(|block| block["block_id"].as_str()).all(|id| seen.insert(id))
 }
 
 #[derive(Deserialize)]

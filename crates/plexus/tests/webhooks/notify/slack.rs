@@ -2,6 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use plexus_store::{Change, JsonText, MarkOutbox, OutboxEntry, Priority, Sending, UnixMillis};
 use serde_json::{Value, json};
 use testkit::receivers::{CHANNEL, Slack};
 use testkit::wait::{PATIENCE, eventually_async};
@@ -120,6 +121,69 @@ async fn slack_that_is_down_is_told_once_when_it_is_back_and_its_buttons_work() 
     assert!(slack.sockets() > before, "the socket of before is gone");
     assert_eq!(decision(&setup, &session).await["status"], "allowed");
     assert_eq!(slack.messages().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_several_messages_about_one_request_the_newest_is_sent() {
+    let mut slack = Slack::start(TOKEN, APP_TOKEN);
+    slack.stop().await;
+    let gathers = to(&slack, "NOTIFY_TOKEN", "NOTIFY_APP_TOKEN").replace("burst_secs = 0\n", "");
+    let mut setup = server_with_tokens(&gathers).await;
+    let session = setup.create("asks", json!({"loopback_timeout_secs": 0})).await;
+    let approval = setup.ask(&session).await;
+    let other = setup.create("too", json!({"loopback_timeout_secs": 0})).await;
+    setup.ask(&other).await;
+    setup
+        .change_store(async |store| {
+            let end = UnixMillis(i64::MAX);
+            let asked = store.outbox_due("team", end, 16).await.unwrap().entries;
+            assert_eq!(asked.len(), 2, "{asked:#?}");
+            let mut changes = Vec::new();
+            for entry in asked {
+                // All of them are due, whatever became of earlier attempts.
+                let due = Sending::Begun { due_at: entry.due_at, until: entry.created_at };
+                changes.push(Change::MarkOutbox(MarkOutbox { id: entry.id, result: due }));
+                let mut body: Value = entry.body.read().unwrap();
+                if body["approval"]["id"] != approval["id"] {
+                    continue;
+                }
+                // Reminders of the first request, as they come during an outage.
+                for n in 1..=3 {
+                    let id = uuid::Uuid::now_v7();
+                    body["id"] = json!(id);
+                    body["type"] = json!("approval.escalated");
+                    let at = entry.created_at.plus(std::time::Duration::from_millis(n));
+                    changes.push(Change::Enqueue(OutboxEntry {
+                        id,
+                        kind: "approval.escalated".into(),
+                        body: JsonText::of(&body).unwrap(),
+                        created_at: at,
+                        due_at: entry.created_at,
+                        attempts: 0,
+                        last_error: None,
+                        ..entry.clone()
+                    }));
+                }
+            }
+            store.commit(changes, Priority::Normal).await.unwrap();
+            slack.start_again();
+        })
+        .await;
+    let message = slack.wait_for(1).await.remove(0);
+    assert_eq!(message["text"], "2 requests wait");
+    let texts = message["blocks"].to_string();
+    assert!(texts.contains("Still waiting: asks asks: Write"), "{message:#}");
+    assert_eq!(texts.matches("asks asks: Write").count(), 1, "{message:#}");
+    setup.wait_for_metric("plexus_webhook_pending", "team", |waiting| waiting == 0).await;
+    assert_eq!(slack.messages().len(), 1, "{:#?}", slack.messages());
+    // The buttons decide.
+    let blocks = message["blocks"].as_array().unwrap();
+    let buttons = blocks.iter().find(|block| block["block_id"] == approval["id"]).unwrap();
+    let mut action = buttons["elements"][0].clone();
+    action["block_id"] = approval["id"].clone();
+    let told = slack.press_with((ME, CHANNEL), &message, &action).await;
+    assert_eq!(told, "It is allowed.");
+    assert_eq!(decision(&setup, &session).await["status"], "allowed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
