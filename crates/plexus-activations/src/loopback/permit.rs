@@ -85,7 +85,7 @@ impl Loopback {
         let input = JsonText::of(&request.input)?;
         // A connection names no call, so the decider is told which command opened it.
         let description = match request.tool_name == NETWORK_TOOL {
-            true => Some(self.asked_by(&session, &request.tool_use_id).await?),
+            true => Some(self.asked_by(&session, request).await?),
             false => None,
         };
         loop {
@@ -96,7 +96,7 @@ impl Loopback {
             let question = Question {
                 session: &session,
                 chat: session.open_chat(),
-                run: self.run_of(&session).await?,
+                run: self.asking_run(&session, request).await?,
                 channel: Channel::Mcp.name(),
                 request_id: &request.tool_use_id,
                 tool_name: &request.tool_name,
@@ -129,11 +129,11 @@ impl Loopback {
     async fn asked_by(
         &self,
         session: &SessionRecord,
-        question: &str,
+        request: &PermitRequest,
     ) -> Result<String, StoreError> {
-        let run = self.run_of(session).await?;
+        let run = self.asking_run(session, request).await?;
         let run_dir = run.map(|n| self.settings.run_dir(RunKey { session: session.id, n }));
-        self.approvals.asked_by(session, run_dir.as_deref(), question).await
+        self.approvals.asked_by(session, run_dir.as_deref(), &request.tool_use_id).await
     }
 
     async fn asking_session(&self, caller: &Caller) -> Result<SessionRecord, CallError> {
@@ -144,6 +144,22 @@ impl Loopback {
     }
 
     /// The run that asks, when the child is one of ours.
+    ///
+    /// About the network the egress process of the live run asks, whatever chat is open: something
+    /// that the agent left running connects between two chats, and a question that is asked again
+    /// after a restart is found by its run, though its chat may be over.
+    async fn asking_run(
+        &self,
+        session: &SessionRecord,
+        request: &PermitRequest,
+    ) -> Result<Option<u32>, StoreError> {
+        match self.supervisor.handle(session.id) {
+            Some(live) if request.tool_name == NETWORK_TOOL => Ok(Some(live.number())),
+            Some(_) | None => self.run_of(session).await,
+        }
+    }
+
+    /// The run of the open chat.
     async fn run_of(&self, session: &SessionRecord) -> Result<Option<u32>, StoreError> {
         match session.open_chat() {
             Some(chat) => Ok(self.store.chat(session.id, Some(chat)).await?.run),

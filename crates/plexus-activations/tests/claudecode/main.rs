@@ -26,6 +26,7 @@ mod leftovers;
 mod long_lines;
 mod many;
 mod names;
+mod network;
 mod parked;
 mod prestart;
 mod pruned;

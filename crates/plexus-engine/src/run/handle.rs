@@ -69,6 +69,12 @@ pub struct RunHandle {
 }
 
 impl RunHandle {
+    /// Its number within its session.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.key.n
+    }
+
     /// Waits until the run is over and everything of it is stored. `false`: its task is gone
     /// because the server stops, and the child may live.
     pub(crate) async fn wait_for_end(&self) -> bool {

@@ -75,6 +75,7 @@ fn main() -> std::process::ExitCode {
         cases::the_mcp_channel_and_a_fork_work,
         network::a_host_is_asked_about_and_remembered,
         network::a_question_of_the_network_outlives_a_killed_server,
+        network::a_question_between_two_chats_belongs_to_the_process,
         parked::a_parked_agent_wakes_within_its_wall,
         network::a_run_ends_with_its_egress_process,
     );

@@ -91,6 +91,45 @@ pub(crate) async fn a_question_of_the_network_outlives_a_killed_server(
     Ok(())
 }
 
+/// A command leaves something running that connects after its chat: the question outlives a killed
+/// server and the next chat, and ends with the process.
+pub(crate) async fn a_question_between_two_chats_belongs_to_the_process(
+    cli: PathBuf,
+    way: Way,
+) -> Result<()> {
+    let mut setup = ServerWithClaude::new(cli, way).await?;
+    let port = elsewhere().await?;
+    let waits = format!("until [ -e go ]; do sleep 0.1; done; {}", fetch(port));
+    let command = format!("setsid sh -c \"{waits}\" > left 2>&1 < /dev/null &");
+    setup.chat(&[Step::bash(&command), Step::text("done")]).await?;
+    let asked = setup.asked().await?;
+    setup.allow(&asked).await?;
+    setup.completed().await?;
+    std::fs::write(setup.sandbox.work().join("go"), "")?;
+    let asked = setup.asked().await?;
+    ensure!(asked["tool_name"] == "Network", "{asked:#}");
+    let from = asked["description"].as_str().unwrap_or_default();
+    ensure!(from.starts_with("asked by curl, which the agent or one of its commands"), "{asked:#}");
+    setup.outage().await?;
+    setup.chat(&[Step::text("goes on")]).await?;
+    setup.completed().await?;
+    let again = setup.asked().await?;
+    ensure!(again["id"] == asked["id"], "it is another question: {again:#}");
+    let run = setup.server.data_dir().join("runs").join(&setup.session);
+    for pid in egress_processes(&run.to_string_lossy())? {
+        let pid = rustix::process::Pid::from_raw(pid).context("a number")?;
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL)?;
+    }
+    setup.pending(0).await?;
+    let of = json!({"session_id": setup.session});
+    let history = setup.server.call("loopback.history", of).await?;
+    let newest = &history["decisions"][0];
+    ensure!(newest["approval_id"] == asked["id"] && newest["status"] == "cancelled", "{history:#}");
+    let left = setup.text_of("left");
+    ensure!(!left.contains("hello!"), "nobody allowed it: {left}");
+    Ok(())
+}
+
 /// The egress process dies in the middle of a command: the run ends and says why, nothing goes past
 /// it, and the next chat has another.
 pub(crate) async fn a_run_ends_with_its_egress_process(cli: PathBuf, way: Way) -> Result<()> {
