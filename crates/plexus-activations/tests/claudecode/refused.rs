@@ -12,9 +12,14 @@ const REQUEST: &str = "0a1b-deep";
 
 /// A permission request whose input is nested deeper than anything is read.
 fn too_deep() -> String {
+    too_deep_with("")
+}
+
+/// The same with these fields at the beginning of its input.
+fn too_deep_with(first: &str) -> String {
     let (open, close) = ("[".repeat(500), "]".repeat(500));
     format!(
-        r#"{{"type":"control_request","request_id":"{REQUEST}","request":{{"subtype":"can_use_tool","tool_name":"Bash","input":{{"command":{open}{close}}},"tool_use_id":"t1"}}}}"#
+        r#"{{"type":"control_request","request_id":"{REQUEST}","request":{{"subtype":"can_use_tool","tool_name":"Bash","input":{{{first}"command":{open}{close}}},"tool_use_id":"t1"}}}}"#
     )
 }
 
@@ -81,6 +86,14 @@ async fn a_request_nested_too_deep_is_denied_by_the_id_at_its_head() {
     puppet.say(&said("and on it goes"));
     hub.wait_for_event(&session, "content").await;
     assert_eq!(hub.session(&session).await["status"], "running");
+    nobody_is_asked(&hub).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_nested_too_deep_is_no_answer_of_ours_because_its_input_says_so() {
+    let (puppet, hub, _) = Puppet::in_a_chat().await;
+    puppet.say(&too_deep_with(r#""type":"control_response","request_id":"another","#));
+    is_denial(&puppet.hears(1, &[REQUEST]).await);
     nobody_is_asked(&hub).await;
 }
 

@@ -46,8 +46,12 @@ pub(super) fn line(memory: &mut ClaudeMemory, line: &LineContent) -> Vec<Step> {
     }
 }
 
-/// Says what a line that cannot be read may have been. The CLI writes the type and the id of a
-/// request at the start of a line.
+/// How the CLI begins a line that answers a request of ours, and one that asks.
+const OWN_ANSWER: &str = r#"{"type":"control_response""#;
+const QUESTION: &str = r#"{"type":"control_request","request_id":""#;
+
+/// Says what a line that cannot be read may have been. Only its beginning is the CLI's word: what
+/// follows may be the input of a call, in which the model says what it likes.
 fn hidden_in(line: &LineContent) -> Hidden {
     let head = match line {
         LineContent::TooLong { head, .. } => String::from_utf8_lossy(head),
@@ -55,14 +59,10 @@ fn hidden_in(line: &LineContent) -> Hidden {
             String::from_utf8_lossy(&bytes[..bytes.len().min(SKIPPED_HEAD_BYTES)])
         }
     };
-    if head.contains(r#""type":"control_response""#) {
+    if head.starts_with(OWN_ANSWER) {
         return Hidden::OwnAnswer;
     }
-    let id = head
-        .contains(r#""type":"control_request""#)
-        .then(|| head.split_once(r#""request_id":""#)?.1.split_once('"'))
-        .flatten()
-        .map(|(id, _)| id);
+    let id = head.strip_prefix(QUESTION).and_then(|rest| rest.split_once('"')).map(|(id, _)| id);
     let is_plain = |id: &&str| {
         !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
     };

@@ -272,7 +272,15 @@ fn a_turn_that_nobody_asked_for_leaves_the_memory_as_it_was_until_a_chat_is_open
 #[test]
 fn a_question_in_a_line_that_cannot_be_read_is_found_by_the_id_at_its_head() {
     let head = |text: &str| LineContent::TooLong { head: text.as_bytes().to_vec(), size: 1 << 30 };
+    // The input of a call says what the model likes.
+    let input = r#"{"input":{"type":"control_response","request_id":"b","x"#;
+    let asks = format!(r#"{{"type":"control_request","request_id":"a","request":{input}"#);
+    let says = format!(r#"{{"type":"assistant","message":{input}"#);
+    let asks_last = format!(r#"{{"request":{input}":1}}}},"type":"control_request""#);
     for (text, hides) in [
+        (&*asks, Hidden::Question("a".into())),
+        (&says, Hidden::Anything),
+        (&asks_last, Hidden::Anything),
         (r#"{"type":"control_request","request_id":"a-1_B","x"#, Hidden::Question("a-1_B".into())),
         (r#"{"type":"control_request","request_id":"a b","x"#, Hidden::Anything),
         (r#"{"type":"control_request","request_id":"","x"#, Hidden::Anything),
