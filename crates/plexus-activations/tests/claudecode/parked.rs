@@ -70,3 +70,29 @@ async fn a_woken_process_that_dies_leaves_no_other_question_open() {
     // The call was allowed once, and may have run: nobody runs it again.
     assert_eq!(std::fs::read_to_string(ran).unwrap(), "ran\n");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_waited_when_its_shim_and_its_server_died_is_parked() {
+    let hub = SimulatedHub::with(|settings| settings.park_after = Some(NEVER)).await;
+    let session = hub.create("lost", json!({"channel": "control"})).await;
+    let chat = hub.chat(&session, "sim:\ntool Bash {\"command\":\"echo ran >> ran\"}").await;
+    let asked = hub.wait_for_approval(&session).await;
+    let call = asked["tool_use_id"].as_str().unwrap().to_owned();
+    let transcripts = hub.work().parent().unwrap().join("config/projects/plexus-sim");
+    let written = async || {
+        let mut files = std::fs::read_dir(&transcripts).ok()?.flatten();
+        let has_call = |text: String| text.contains(&call);
+        files.any(|it| std::fs::read_to_string(it.path()).is_ok_and(has_call)).then_some(())
+    };
+    testkit::eventually_async("the call is in the transcript", DEADLINE, written).await;
+    // As when a container is restarted: everything is killed, and the machine goes on.
+    let processes = hub.processes();
+    let down = hub.down().await;
+    processes.iter().for_each(|process| testkit::process::kill(process.pid));
+    let (hub, _) = down.up().await;
+    until_parked(&hub, &session).await;
+    assert_eq!(hub.wait_for_approval(&session).await["id"], asked["id"]);
+    hub.respond(&asked, true).await;
+    assert_eq!(hub.wait_for_end(&session, chat).await, "complete");
+    assert_eq!(std::fs::read_to_string(hub.work().join("ran")).unwrap(), "ran\n");
+}

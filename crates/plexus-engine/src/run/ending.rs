@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::pump::{Linger, Pumped};
 use super::state::{Begun, OpenChat, RunState, StopReason};
-use super::{Keeping, Over, Run, approvals_of, outside};
+use super::{Keeping, Lost, Over, Run, approvals_of, outside};
 use crate::approvals::Approvals;
 use crate::driver::{Channel, TurnReport};
 use crate::event::ToNewEvent;
@@ -270,7 +270,9 @@ impl Run {
         };
         let mut state = self.state.clone();
         let parked = match self.state.chat.as_ref().map(|chat| chat.number) {
-            Some(chat) if session.open_chat() == Some(chat) => self.parked(&mut state).await?,
+            Some(chat) if session.open_chat() == Some(chat) => {
+                self.parked(&mut state, exit).await?
+            }
             Some(_) | None => None,
         };
         let stays = parked.is_some();
@@ -324,7 +326,11 @@ impl Run {
 
     /// Builds the changes that leave the open chat without a process, for another one to go on with
     /// it; `None` when it ends with this one. Why it could not be parked is noted in `state`.
-    async fn parked(&self, state: &mut RunState) -> Result<Option<Vec<Change>>, StoreError> {
+    async fn parked(
+        &self,
+        state: &mut RunState,
+        exit: Option<&ExitFile>,
+    ) -> Result<Option<Vec<Change>>, StoreError> {
         if let Some(again) = self.parked_again().await? {
             return Ok(Some(again));
         }
@@ -332,17 +338,30 @@ impl Run {
             return Ok(None);
         }
         let is_parking = self.state.parking.is_some();
-        let died_with_machine = self.of_earlier_boot && self.settings.park_after.is_some();
-        if !is_parking && !died_with_machine {
+        let is_lost = match self.lost {
+            Lost::No => false,
+            Lost::WithMachine => true,
+            // A shim that is gone in order has said how its child ended.
+            Lost::WithServer => exit.is_none(),
+        };
+        if !is_parking && !(is_lost && self.settings.park_after.is_some()) {
             return Ok(None);
         }
         match self.parked_changes().await? {
             Ok(changes) => Ok(Some(changes)),
             Err(why) => {
-                let words = match is_parking {
-                    true => format!("it was to be parked while it waited, and could not be: {why}"),
-                    false => format!("it ended with its machine, and could not be parked: {why}"),
+                let words = match (is_parking, self.lost) {
+                    (true, _) => "it was to be parked while it waited, and could not be",
+                    (false, Lost::WithMachine) => {
+                        "it ended with its machine, and could not be parked"
+                    }
+                    (false, Lost::WithServer | Lost::No) => {
+                        tracing::info!(run = %self.key, why, "an agent that ended without a \
+                            server could not be parked");
+                        return Ok(None);
+                    }
                 };
+                let words = format!("{words}: {why}");
                 if let Some(chat) = &mut state.chat {
                     chat.stop(StopReason::TimedOut, words);
                 }

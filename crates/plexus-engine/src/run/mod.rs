@@ -76,6 +76,17 @@ pub(crate) enum Origin {
     Found,
 }
 
+/// Whether a process ended where no server saw it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lost {
+    /// It is there, or this server saw its end.
+    No,
+    /// It belonged to an earlier boot of the machine.
+    WithMachine,
+    /// Its shim was gone when this server started, as after the restart of a container.
+    WithServer,
+}
+
 /// Whether chats of this run go on with the session's conversation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Keeping {
@@ -162,8 +173,8 @@ pub(crate) struct Run {
     waits: Option<park::Waits>,
     /// When a woken process must have asked again.
     ask_by: Option<Instant>,
-    /// Whether its process belonged to an earlier boot of the machine.
-    of_earlier_boot: bool,
+    /// Whether its process ended where no server saw it.
+    lost: Lost,
     ladder: Option<Ladder>,
     /// Whether the session was deleted: nothing is stored any more, and the child only has to go.
     disowned: bool,
@@ -207,6 +218,11 @@ impl Run {
         })?;
         let facts = Arc::new(Facts::default());
         let state_begins = state.mind.report().is_beginning;
+        let lost = match (is_of_earlier_boot(&tools.settings, stored), origin) {
+            (true, _) => Lost::WithMachine,
+            (false, Origin::Found) if hold.is_gone() => Lost::WithServer,
+            (false, Origin::Found | Origin::Started) => Lost::No,
+        };
         let has_to_ask = state.woken.as_ref().is_some_and(|woken| !woken.asked);
         if state.chat.is_none() {
             facts.set_idle(Some(Instant::now()));
@@ -240,7 +256,7 @@ impl Run {
             whole_by: None,
             waits: None,
             ask_by: has_to_ask.then(|| Instant::now() + tools.settings.handshake),
-            of_earlier_boot: is_of_earlier_boot(&tools.settings, stored),
+            lost,
             ladder: None,
             disowned: false,
             awaited: Decisions::new(Arc::clone(&tools.store)),
