@@ -60,7 +60,12 @@ impl Reading<'_> {
 
     fn opened(&mut self, outcome: &Outcome) {
         if let Outcome::Error(error) = outcome {
-            return self.fail(format!("it could not open its session: {}", words(error)));
+            let mut why = format!("it could not open its session: {}", words(error));
+            if self.memory.session.is_some() {
+                // An agent may keep a conversation only once it has gone on for a while.
+                why.push_str("; if its conversation is lost, agents.create begins another session");
+            }
+            return self.fail(why);
         }
         let opened: SessionOpened = outcome.read().unwrap_or_default();
         let told = opened.session_id.as_ref().map(|id| id.as_str().to_owned());

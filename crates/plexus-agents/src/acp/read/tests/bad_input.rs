@@ -171,6 +171,21 @@ fn an_agent_that_cannot_be_used_fails_its_chat_with_the_reason() {
 }
 
 #[test]
+fn a_conversation_that_cannot_be_opened_again_names_the_next_step() {
+    let mut play = Play::of("gemini");
+    play.memory.session = Some("s".to_owned());
+    let images = json!({"promptCapabilities": {"image": true}});
+    let hello = json!({"protocolVersion": 1, "agentCapabilities": images});
+    let error = json!({"code": -32603, "message": "No previous sessions found"});
+    let words = play.failure(&[
+        json!({"id": "plexus-hello", "result": hello}),
+        json!({"id": "plexus-open", "error": error}),
+    ]);
+    assert!(words.contains("No previous sessions found"), "{words}");
+    assert!(words.contains("agents.create"), "{words}");
+}
+
+#[test]
 fn lines_outside_the_protocol_are_bounded_and_run_nothing() {
     let mut play = Play::in_a_turn("goose");
     let notice = |steps: Vec<Step>| matches!(steps[..], [Step::Event(ChatEvent::Notice { .. })]);
