@@ -344,7 +344,8 @@ impl Run {
             // A shim that is gone in order has said how its child ended.
             Lost::WithServer => exit.is_none(),
         };
-        if !is_parking && !(is_lost && self.settings.park_after.is_some()) {
+        let may_be_parked = is_parking || is_lost && self.settings.park_after.is_some();
+        if !may_be_parked {
             return Ok(None);
         }
         match self.parked_changes().await? {
