@@ -56,10 +56,13 @@ pub(super) fn of_event(body: &JsonText) -> Option<Said> {
             collect(&output.to_value(), &["type", "data", "source"], &mut text);
             Said { call: Some(tool_use_id), ..Said::new(SearchKind::Result, text) }
         }
-        ChatEvent::ApprovalResolved { message, answers, .. } => {
+        ChatEvent::ApprovalResolved { message, answers, updated_input, .. } => {
             let mut text = message.unwrap_or_default();
-            if let Some(answers) = answers.and_then(|it| serde_json::to_value(it).ok()) {
-                collect(&answers, &[], &mut text);
+            match (answers.and_then(|it| serde_json::to_value(it).ok()), updated_input) {
+                (Some(answers), _) => collect(&answers, &[], &mut text),
+                // What runs; the call before it holds only what was asked for.
+                (None, Some(input)) => collect(&input.to_value(), &[], &mut text),
+                (None, None) => {}
             }
             Said::new(SearchKind::Decision, text)
         }
@@ -186,6 +189,10 @@ mod tests {
             "output": [{"type": "text", "text": "seen"},
                        {"type": "image", "source": {"data": "AAAA"}}]}));
         assert_eq!(result.unwrap().text, "seen");
+        let edited = of(json!({"type": "approval_resolved", "approved": true, "message": "safer",
+            "approval_id": "01a1de6b-3b4a-75ed-a2ee-6d8405ee5847", "decided_by": "operator",
+            "updated_input": {"command": "ls docs"}}));
+        assert_eq!(edited, Some(Said::new(SearchKind::Decision, "safer\nls docs".into())));
         for nothing in [
             json!({"type": "content", "text": " \n"}),
             json!({"type": "pruned", "was": "content"}),
