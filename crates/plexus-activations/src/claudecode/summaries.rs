@@ -20,11 +20,15 @@ pub(super) fn in_words(event: &ChatEvent) -> Option<String> {
         ChatEvent::ToolRequest { session_name, tool_name, input, .. } => {
             called(&format!("{session_name} asks for"), tool_name, input)
         }
-        ChatEvent::ApprovalResolved { approved, message, .. } => {
-            let verdict = if *approved { "allowed" } else { "denied" };
+        ChatEvent::ApprovalResolved { approved, message, updated_input, answers, .. } => {
+            let verdict = match (approved, updated_input, answers) {
+                (true, Some(input), None) => format!("allowed as edited to {}", told(input)),
+                (true, ..) => "allowed".to_owned(),
+                (false, ..) => "denied".to_owned(),
+            };
             match message {
                 Some(message) => format!("{verdict}: {message}"),
-                None => verdict.to_owned(),
+                None => verdict,
             }
         }
         ChatEvent::ToolResult { output, is_error, .. } => {
@@ -45,11 +49,20 @@ pub(super) fn in_words(event: &ChatEvent) -> Option<String> {
 
 /// A tool call by its tool and the most telling part of its input.
 fn called(verb: &str, tool: &str, input: &Json) -> String {
-    let input = input.read::<Value>().unwrap_or_default();
-    match TELLING.iter().find_map(|name| input.get(name)?.as_str()) {
+    match telling(&input.read().unwrap_or_default()) {
         Some(part) => format!("{verb} {tool} {part}"),
         None => format!("{verb} {tool}"),
     }
+}
+
+/// The most telling part of an input, or all of it.
+fn told(input: &Json) -> String {
+    let input = input.read::<Value>().unwrap_or_default();
+    telling(&input).map_or_else(|| input.to_string(), str::to_owned)
+}
+
+fn telling(input: &Value) -> Option<&str> {
+    TELLING.iter().find_map(|name| input.get(name)?.as_str())
 }
 
 /// What a tool gave, as far as it is text.

@@ -37,6 +37,32 @@ fn logs_are_whole_in_a_pipe_and_say_when_and_who_and_what_waits() {
 }
 
 #[test]
+fn an_edited_call_is_shown_and_found_as_it_ran() {
+    let installation = Installation::new();
+    let asked = "{\"command\":\"touch asked_name\"}";
+    let prompt = format!("sim:\ntool Bash {asked}\ntool Write {{\"file_path\":\"a\"}}");
+    installation.works(&["run", "--detach", "--name", "edited", &prompt]);
+    let pending = installation.pending();
+    assert_eq!(pending["tool_name"], "Bash", "{pending}");
+    let ran = "{\"command\":\"touch ran_name\",\"timeout\":7}";
+    installation.works(&["approve", pending["id"].as_str().unwrap(), "--input", ran]);
+    eventually("the second request", || {
+        (installation.pending()["tool_name"] == "Write").then_some(())
+    });
+
+    let log = installation.works(&["logs", "edited"]);
+    let after = log.split_once("✓ allowed as edited by operator").expect(&log).1;
+    assert!(after.contains("    Bash touch ran_name\n"), "{log}");
+    assert!(after.contains("      timeout: 7\n"), "{log}");
+    let tree = installation.works(&["tree", "edited"]);
+    assert!(tree.contains("allowed as edited to touch ran_name"), "{tree}");
+    eventually("the edit in the index", || {
+        let found = installation.plexus(&["search", "ran_name"]);
+        text(&found.stdout).contains("ran_name").then_some(())
+    });
+}
+
+#[test]
 fn in_a_terminal_logs_are_short_unless_all_is_asked_for() {
     let installation = Installation::new();
     told(&installation);

@@ -108,6 +108,41 @@ fn subject<'a>(input: &'a Value, target: Option<&'a ToolTarget>) -> Option<Vec<C
     }
 }
 
+/// Says on what a call acts whose input was edited: on what the fields hold now that held what
+/// `target` names. `None` when they hold the same, because then another field makes the difference,
+/// or when a field cannot be found.
+pub(crate) fn moved(target: &ToolTarget, before: &Value, after: &Value) -> Option<ToolTarget> {
+    let mut same = true;
+    let mut now = |text: &str| {
+        let mut fields = before.as_object()?.iter();
+        let (name, _) = fields.find(|(_, value)| **value == *text)?;
+        let new = after[name.as_str()].as_str()?.to_owned();
+        same &= new == text;
+        Some(new)
+    };
+    let mut moved = target.clone();
+    match &mut moved {
+        ToolTarget::Shell { command, .. } => *command = now(command)?,
+        ToolTarget::Write { changes } => {
+            for change in changes {
+                change.path = now(&change.path)?;
+            }
+        }
+        ToolTarget::Fetch { url: Some(url) } => *url = now(url)?,
+        ToolTarget::Read { path: Some(path), tree: false } => *path = now(path)?,
+        // The words for the others come from the input, which is shown whole.
+        ToolTarget::Read { .. }
+        | ToolTarget::Fetch { url: None }
+        | ToolTarget::Connect { .. }
+        | ToolTarget::Mcp { .. }
+        | ToolTarget::Agent {}
+        | ToolTarget::Think {}
+        | ToolTarget::Question {}
+        | ToolTarget::Other {} => return None,
+    }
+    (!same).then_some(moved)
+}
+
 /// Says why a call deserves a second look; nothing for one that does not.
 pub(crate) fn risk(approval: &Approval, screen: Screen) -> Option<String> {
     let risk = approval.risk.as_ref()?.known()?;
@@ -374,6 +409,23 @@ mod tests {
 
     fn replaced(path: &str) -> Value {
         change(path, &json!({"edit": "replace", "before": "/old_string", "after": "/new_string"}))
+    }
+
+    #[test]
+    fn an_edited_call_is_told_by_what_it_acts_on_now() {
+        let cp = shell("cp a b");
+        for (target, before, after, expected) in [
+            (&cp, json!({"command": "cp a b"}), json!({"command": "ls"}), "T ls"),
+            (&cp, json!({"command": "cp a b"}), json!({"command": "cp a b", "x": 1}), "T {"),
+            (&cp, json!({"cmd": ["cp", "a", "b"]}), json!({"cmd": ["ls"]}), "T {"),
+            (&cp, json!({"command": "cp a b"}), json!({"other": "ls"}), "T {"),
+            (&whole("/a"), json!({"file_path": "/a"}), json!({"file_path": "/b"}), "T /b"),
+            (&whole("/a"), json!({"file_path": "/a"}), json!({"file_path": "/a"}), "T {"),
+        ] {
+            let target = moved(&read(target).unwrap(), &before, &after);
+            let line = summary(("T", &after, target.as_ref()), Screen::plain(80));
+            assert!(line.starts_with(expected), "{line}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use plexus_client::wire::{
-    Answers, ApprovalId, Caller, ChatEvent, DecidedBy, FollowedEvent, Question, Refused,
+    Answers, ApprovalId, Caller, ChatEvent, DecidedBy, FollowedEvent, Json, Question, Refused,
     SessionStatus, ToolTarget, Usage,
 };
 
@@ -50,19 +50,30 @@ pub(in crate::cli) struct View {
     extent: Extent,
     /// The margin of a log.
     margin: Option<Margin>,
-    /// The ids of what each open question asks, in its order: answers come sorted by id.
-    asked: HashMap<ApprovalId, Vec<String>>,
+    /// What each open request asks for; its decision says only what was decided.
+    asked: HashMap<ApprovalId, Asked>,
     /// Whether the cursor is at the start of a line.
     at_start: bool,
     /// Columns of the status line that is shown now.
     status: usize,
 }
 
+/// What a request asks for.
+#[derive(Debug)]
+struct Asked {
+    tool: String,
+    input: Json,
+    target: Option<ToolTarget>,
+    /// The ids of what a question asks, in its order: answers come sorted by id.
+    parts: Vec<String>,
+}
+
 /// How a decision changed the input.
 enum Edit<'a> {
     None,
-    Edited,
-    Answered(Vec<&'a Vec<String>>),
+    /// The input that runs instead.
+    Edited(&'a Json),
+    Answered(&'a Answers),
 }
 
 /// Returns the answers in the order in which they were asked for.
@@ -120,22 +131,28 @@ impl View {
         match self.form {
             Form::Json => screen::line(&serde_json::to_string(at)?),
             Form::Text => {
-                self.note_question(event);
-                self.comes_to(at)?;
                 let target = at.event.target.as_ref().and_then(|target| target.known());
+                self.note_request(event, target);
+                self.comes_to(at)?;
                 self.show(event, target)
             }
         }
     }
 
-    /// Keeps in which order a question asks.
-    fn note_question(&mut self, event: &ChatEvent) {
-        if let ChatEvent::AwaitingApproval { approval_id, question: Some(question), .. } = event
-            && let Question::Choices { questions } = question.as_ref()
-        {
-            let ids = questions.iter().map(|part| part.id.clone()).collect();
-            self.asked.insert(*approval_id, ids);
-        }
+    /// Keeps what a request asks for until it is decided.
+    fn note_request(&mut self, event: &ChatEvent, target: Option<&ToolTarget>) {
+        let ChatEvent::AwaitingApproval { approval_id, tool_name, input, question, .. } = event
+        else {
+            return;
+        };
+        let parts = match question.as_deref() {
+            Some(Question::Choices { questions }) => {
+                questions.iter().map(|part| part.id.clone()).collect()
+            }
+            _ => Vec::new(),
+        };
+        let (tool, input, target) = (tool_name.clone(), input.clone(), target.cloned());
+        self.asked.insert(*approval_id, Asked { tool, input, target, parts });
     }
 
     /// Moves a log to the time of an event.
@@ -191,14 +208,12 @@ impl View {
                 ..
             } => {
                 let edit = match (answers, updated_input) {
-                    (Some(answers), _) => {
-                        let asked = self.asked.remove(approval_id).unwrap_or_default();
-                        Edit::Answered(in_order(answers, &asked))
-                    }
-                    (None, Some(_)) => Edit::Edited,
+                    (Some(answers), _) => Edit::Answered(answers),
+                    (None, Some(input)) => Edit::Edited(input),
                     (None, None) => Edit::None,
                 };
-                self.resolved(*approved, message.as_deref(), edit, *decided_by)
+                let asked = self.asked.remove(approval_id);
+                self.resolved(*approved, message.as_deref(), (asked, edit), *decided_by)
             }
             ChatEvent::Notice { message } => self.line(
                 &self.screen.paint(Tone::Faint, &format!("  {}", sanitize::one_line(message))),
@@ -260,14 +275,16 @@ impl View {
         &mut self,
         approved: bool,
         message: Option<&str>,
-        edit: Edit<'_>,
+        (asked, edit): (Option<Asked>, Edit<'_>),
         by: DecidedBy,
     ) -> std::io::Result<()> {
-        let (sign, word, tone) = match (approved, edit, by) {
+        let (sign, word, tone) = match (approved, &edit, by) {
             (true, Edit::None, _) => ("✓", "allowed".to_owned(), Tone::Good),
-            (true, Edit::Edited, _) => ("✓", "allowed as edited".to_owned(), Tone::Good),
+            (true, Edit::Edited(_), _) => ("✓", "allowed as edited".to_owned(), Tone::Good),
             (true, Edit::Answered(answers), _) => {
-                let all: Vec<String> = answers.iter().map(|chosen| chosen.join(", ")).collect();
+                let parts = asked.as_ref().map(|asked| asked.parts.as_slice()).unwrap_or_default();
+                let all: Vec<String> =
+                    in_order(answers, parts).iter().map(|chosen| chosen.join(", ")).collect();
                 let words = format!("answered: {}", sanitize::one_line(&all.join("; ")));
                 ("✓", words, Tone::Good)
             }
@@ -286,7 +303,27 @@ impl View {
         if let Some(message) = message.filter(|message| !message.is_empty()) {
             words.push_str(&format!(": {}", sanitize::one_line(message)));
         }
-        self.line(&self.screen.paint(tone, &words))
+        self.line(&self.screen.paint(tone, &words))?;
+        match edit {
+            Edit::Edited(input) if approved => self.edited(asked, input),
+            Edit::None | Edit::Edited(_) | Edit::Answered(_) => Ok(()),
+        }
+    }
+
+    /// Shows the call that runs instead of the one that was asked for.
+    fn edited(&mut self, asked: Option<Asked>, input: &Json) -> std::io::Result<()> {
+        let input = input.to_value();
+        let (tool, target) = match &asked {
+            Some(Asked { tool, input: before, target, .. }) => {
+                let target = target.as_ref();
+                let target = target.and_then(|it| render::moved(it, &before.to_value(), &input));
+                (tool.as_str(), target)
+            }
+            // Whoever began to watch after the request does not know its tool.
+            None => ("runs", None),
+        };
+        let lines = render::used((tool, &input, target.as_ref()), self.extent, self.screen);
+        lines.iter().try_for_each(|line| self.line(&format!("    {line}")))
     }
 
     /// Says that a chat began, with its prompt.
