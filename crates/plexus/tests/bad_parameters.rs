@@ -275,6 +275,9 @@ async fn rules_beyond_the_schema_are_refused_with_their_path_too() {
             "working_dir",
         ),
         (("server.backup", json!({"path": "relative.db"})), "path"),
+        (("server.backup", json!({"path": "/no/such/folder/plexus.db"})), "path"),
+        (("server.backup", json!({"path": "/etc/hostname/plexus.db"})), "path"),
+        (("server.backup", json!({"path": "/etc"})), "path"),
         (("identity.parent", json!({"name": "\t"})), "name"),
     ];
     for ((method, params), field) in cases {

@@ -1,6 +1,7 @@
 //! Checks and copies a whole file, with SQLite's own functions.
 
 use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
@@ -38,20 +39,29 @@ pub(super) fn backup(conn: &Connection, to: &Path) -> Result<(), StoreError> {
     let mut partial = to.as_os_str().to_owned();
     partial.push(".partial");
     let partial = Path::new(&partial);
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(partial)
-        .map_err(|error| io_error("create", partial, error))?;
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(partial).map_err(
+        |error| match error.kind() {
+            // The caller names another path; waiting does not help.
+            ErrorKind::NotFound
+            | ErrorKind::NotADirectory
+            | ErrorKind::IsADirectory
+            | ErrorKind::InvalidFilename
+            | ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem => StoreError::invalid(format_args!(
+                "write a backup to {}: {error}; name a file in a directory that exists and that \
+                 the server may write to",
+                to.display()
+            )),
+            _ => io_error("create", partial, error),
+        },
+    )?;
     let copied = copy(conn, partial).and_then(|()| {
         std::fs::rename(partial, to).map_err(|error| io_error("rename", partial, error))?;
         sync_dir(to.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new(".")))
     });
     if copied.is_err()
         && let Err(error) = std::fs::remove_file(partial)
-        && error.kind() != std::io::ErrorKind::NotFound
+        && error.kind() != ErrorKind::NotFound
     {
         tracing::warn!(%error, path = %partial.display(), "could not remove an unfinished backup");
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use plexus_core::{Activation, ActivationInfo, Audience, Call, CallError, MethodTable};
 use plexus_engine::Engine;
-use plexus_store::{Prompts, Store, UnixMillis};
+use plexus_store::{Prompts, Store, StoreError, UnixMillis};
 use plexus_wire::method::server as wire;
 use plexus_wire::{BackupParams, Done, PruneParams, Pruned, ServerHealth, StopParams, Stopping};
 use serde_json::Value;
@@ -59,8 +59,13 @@ impl Steward {
     }
 
     async fn backup(&self, params: BackupParams) -> Result<Done, CallError> {
-        self.store()?.backup_to(&params.path).await?;
-        Ok(Done {})
+        match self.store()?.backup_to(&params.path).await {
+            Ok(()) => Ok(Done {}),
+            Err(error @ StoreError::Invalid { .. }) => {
+                Err(CallError::from(error).with_field("path"))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
