@@ -74,7 +74,8 @@ async fn asked_for(client: &Client, all: &[Approval], which: &str) -> Result<Ask
         Ok(session) => Ok(Asked::Of(session.id)),
         // Says which approvals begin like this, or how the one that it names was decided.
         Err(error) if error.kind() == ErrorKind::NotFound || !fits.is_empty() => {
-            Ok(Asked::One(Box::new(find::approval(client, all, which).await?)))
+            let approval = find::approval(client, all, which, find::Purpose::Show).await?;
+            Ok(Asked::One(Box::new(approval)))
         }
         Err(error) => Err(failed(error)),
     }
@@ -153,7 +154,7 @@ async fn chosen(client: &Client, which: &Which, json: bool) -> Result<Vec<Approv
     }
     let mut found: Vec<Approval> = Vec::new();
     for id in &which.ids {
-        let approval = find::approval(client, &all, id).await?;
+        let approval = find::approval(client, &all, id, find::Purpose::Decide).await?;
         if found.iter().all(|other| other.id != approval.id) {
             found.push(approval);
         }

@@ -46,11 +46,30 @@ pub(crate) async fn session(client: &Client, which: &str) -> Result<Session, Cli
     }
 }
 
+/// What a command does with the approval that it finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    Decide,
+    Preview,
+    Show,
+}
+
+impl Purpose {
+    fn verb(self) -> &'static str {
+        match self {
+            Self::Decide => "decide",
+            Self::Preview => "preview",
+            Self::Show => "show",
+        }
+    }
+}
+
 /// Finds an approval that waits. One that is decided is named with its decision.
 pub(crate) async fn approval(
     client: &Client,
     pending: &[Approval],
     which: &str,
+    purpose: Purpose,
 ) -> Result<Approval> {
     match fitting(pending, which).as_slice() {
         [one] => return Ok((*one).clone()),
@@ -61,7 +80,7 @@ pub(crate) async fn approval(
         }
     }
     match decided(client, which).await.map_err(failed)? {
-        Some(decided) => bail!("could not decide {which}: {}", stands(&decided)),
+        Some(decided) => bail!("could not {} {which}: {}", purpose.verb(), stands(&decided)),
         None => bail!(
             "could not find {} among the approvals that wait; `plexus pending` lists them",
             sanitize::one_line(which)
@@ -155,10 +174,18 @@ mod tests {
         });
         let client = client.await;
         for which in [id, &id[..8]] {
-            let error = approval(&client, &[], which).await.unwrap_err().to_string();
-            assert!(error.ends_with("it was already denied by the operator"), "{error}");
+            for (purpose, verb) in [
+                (Purpose::Decide, "decide"),
+                (Purpose::Preview, "preview"),
+                (Purpose::Show, "show"),
+            ] {
+                let error = approval(&client, &[], which, purpose).await.unwrap_err().to_string();
+                let told = "it was already denied by the operator";
+                assert_eq!(error, format!("could not {verb} {which}: {told}"));
+            }
         }
-        let error = approval(&client, &[], "ffff").await.unwrap_err().to_string();
+        let error = approval(&client, &[], "ffff", Purpose::Show).await;
+        let error = error.unwrap_err().to_string();
         assert!(error.starts_with("could not find ffff"), "{error}");
     }
 

@@ -17,7 +17,7 @@ pub(super) const TRYING: &str = "  (trying it on a copy, without a network)";
 pub(super) async fn preview(global: &Global, which: &str, json: bool) -> Result<u8> {
     let client = server::find(&global.data_dir()?).await?;
     let pending = client.pending(None).await.map_err(failed)?;
-    let approval = find::approval(&client, &pending, which).await?;
+    let approval = find::approval(&client, &pending, which, find::Purpose::Preview).await?;
     let params = PreviewParams::new(approval.id);
     let previewed = client.loopback().preview(&params).await.map_err(failed)?;
     if json {
