@@ -138,7 +138,10 @@ pub async fn serve(options: ServeOptions) -> Result<()> {
     }
     let plexus = builder.build().map_err(could_not)?;
     let rules = plexus.data_dir().join(RULE_FILE);
-    load_rules(plexus.engine(), &rules)?;
+    let count = load_rules(plexus.engine(), &rules)?;
+    if count > 0 {
+        tracing::info!(rules = count, path = %rules.display(), "rules read");
+    }
     let url = crate::wiring::url_of(listener.local_addr().context("could not use the listener")?);
     greet(&url, plexus.data_dir(), &agent, &config.store.url);
     say(&format!("  wall   {}", wall_words(&walls)));
@@ -285,17 +288,10 @@ fn unreadable(error: impl std::error::Error) -> anyhow::Error {
     anyhow::anyhow!("could not read {error}")
 }
 
-/// Loads the rule file; a missing file holds no rules.
-fn load_rules(engine: &Engine, path: &Path) -> Result<()> {
-    let Some(text) = read_rule_file(path)? else {
-        engine.load_rules(path, "").map_err(unreadable)?;
-        return Ok(());
-    };
-    let rules = engine.load_rules(path, &text).map_err(unreadable)?;
-    if rules > 0 {
-        tracing::info!(rules, path = %path.display(), "rules read");
-    }
-    Ok(())
+/// Loads the rule file, and returns how many rules it has; a missing file holds none.
+fn load_rules(engine: &Engine, path: &Path) -> Result<usize> {
+    let text = read_rule_file(path)?.unwrap_or_default();
+    engine.load_rules(path, &text).map_err(unreadable)
 }
 
 struct Signals {
@@ -327,8 +323,11 @@ struct Reload {
 impl Reload {
     /// Reads the rules, the log level and the receivers again; what cannot be read stays as it was.
     fn reload(&self) {
-        if let Err(error) = load_rules(&self.engine, &self.rules) {
-            tracing::error!(error = format!("{error:#}"), "the rules stay as they were");
+        match load_rules(&self.engine, &self.rules) {
+            Ok(rules) => tracing::info!(rules, "rules read again"),
+            Err(error) => {
+                tracing::error!(error = format!("{error:#}"), "the rules stay as they were")
+            }
         }
         let config = config::load(&self.sources).map_err(anyhow::Error::from);
         match config
@@ -336,7 +335,7 @@ impl Reload {
             .map_err(|error| anyhow!("{error:#}"))
             .and_then(|config| self.log_level.set(&config.log))
         {
-            Ok(()) => tracing::info!("rules and log level read again"),
+            Ok(()) => tracing::info!("log level read again"),
             Err(error) => {
                 tracing::error!(error = format!("{error:#}"), "the log level stays as it was")
             }
