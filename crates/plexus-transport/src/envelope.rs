@@ -68,6 +68,10 @@ pub(crate) fn read(body: &[u8], max_batch: usize) -> Result<Incoming, CallError>
 }
 
 fn read_one(call: &RawValue) -> Result<Request, Refused> {
+    if !call.get().starts_with('{') {
+        let error = coded(-32600, "read the request: it is not an object");
+        return Err(Refused { id: None, error });
+    }
     let wire: Wire = match serde_json::from_str(call.get()) {
         Ok(wire) => wire,
         Err(error) => {
@@ -216,6 +220,22 @@ mod tests {
         }
         let longest = with_id(MAX_ID_BYTES);
         assert!(matches!(read(longest.as_bytes(), 3), Ok(Incoming::One(Ok(_)))));
+    }
+
+    #[test]
+    fn a_request_that_is_no_object_is_called_that() {
+        for body in ["1", "null", "\"a\"", "[1,[],true]"] {
+            let refused: Vec<String> = match read(body.as_bytes(), 3) {
+                Ok(Incoming::One(Err(refused))) => vec![refused.error.message],
+                Ok(Incoming::Batch(calls)) => {
+                    calls.into_iter().map(|call| call.unwrap_err().error.message).collect()
+                }
+                other => panic!("{body}: {other:?}"),
+            };
+            for message in refused {
+                assert_eq!(message, "read the request: it is not an object", "{body}");
+            }
+        }
     }
 
     #[test]
