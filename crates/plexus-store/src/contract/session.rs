@@ -125,16 +125,20 @@ pub struct Room {
 }
 
 impl Room {
-    /// Refuses one more than `there` already are.
-    pub(crate) fn check(&self, there: usize) -> Result<(), StoreError> {
-        if (there as u64) < self.descendants {
-            return Ok(());
-        }
+    /// Says whether one more fits where `there` are.
+    pub(crate) fn has_place(&self, there: usize) -> bool {
+        (there as u64) < self.descendants
+    }
+
+    /// Refuses one more; `name` is that of the session above.
+    pub(crate) fn full(&self, name: &str) -> StoreError {
+        let most = self.descendants;
         let message = format!(
-            "create the session: {} may have {} below it, and has",
-            self.above, self.descendants
+            "create the session: {name} may have {most} {} below it and has no room for another; \
+             delete one of them first",
+            if most == 1 { "session" } else { "sessions" }
         );
-        Err(StoreError::busy(message, RETRY_NO_ROOM))
+        StoreError::busy(message, RETRY_NO_ROOM)
     }
 }
 

@@ -346,11 +346,12 @@ pub(crate) async fn nobody_has_more_descendants_than_there_is_room_for(
     }))
     .await;
     assert_eq!(made.iter().filter(|made| made.is_ok()).count(), 2, "on all levels");
-    assert!(
-        made.into_iter()
-            .filter_map(Result::err)
-            .all(|error| matches!(error, StoreError::Busy { .. }))
-    );
+    for error in made.into_iter().filter_map(Result::err) {
+        assert!(matches!(error, StoreError::Busy { .. }), "{error:?}");
+        let told = "create the session: top may have 3 sessions below it and has no room for \
+                    another; delete one of them first";
+        assert_eq!(error.to_string(), told);
+    }
     assert_eq!(store.descendants(top).await?.len(), 3);
     Ok(())
 }

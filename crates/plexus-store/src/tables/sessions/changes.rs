@@ -27,7 +27,9 @@ pub(in crate::tables) async fn create(
         refusal::one_level_more(ancestors(conn, id).await?.len())?;
     }
     for room in &new.room {
-        room.check(descendants(conn, room.above).await?.len())?;
+        if !room.has_place(descendants(conn, room.above).await?.len()) {
+            return Err(room.full(&get(conn, room.above).await?.name));
+        }
     }
     match named(conn, new.parent, &new.name).await {
         Ok(standing) => return Err(refusal::name_taken(&new.name, standing.id)),
