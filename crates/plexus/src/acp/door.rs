@@ -11,9 +11,10 @@ use plexus_client::wire::{AgentPowers, Approval, Mode, Session, SessionId};
 use plexus_client::{Client, ClientError};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::fronted::{Fronted, How, Undecided, Via};
-use super::hands::Hands;
+use super::hands::{Hands, LEAVE_GRACE};
 use super::opening::{self, Again, Editor, New, Opened, Settings};
 use super::options;
 use super::reader::Heard;
@@ -94,11 +95,35 @@ pub(super) async fn serve(client: Client, settings: Settings) -> std::io::Result
             }
         }
     }
-    door.hands.leave(causes).await;
+    let until = Instant::now() + LEAVE_GRACE;
+    // What takes longer waits for a server that is away.
+    let _late = tokio::time::timeout_at(until, door.finish(&mut causes)).await;
+    door.hands.leave(causes, until).await;
     Ok(())
 }
 
 impl Door {
+    /// Answers the requests that were read before stdin ended. A prompt is answered when its chat
+    /// ends, which may be hours later, so a chat that was started goes on without its editor.
+    async fn finish(&mut self, causes: &mut mpsc::Receiver<Cause>) {
+        while !self.hands.is_gone() {
+            // In this order: a task reports its result before it ends.
+            let is_at_work = self.hands.is_at_work();
+            let is_opening = self.sessions.values().any(Fronted::is_opening);
+            if !is_at_work && !is_opening {
+                match causes.try_recv() {
+                    Ok(cause) => self.work(cause).await,
+                    Err(_) => return,
+                }
+                continue;
+            }
+            tokio::select! {
+                Some(cause) = causes.recv() => self.work(cause).await,
+                () = self.hands.one_is_done(), if is_at_work => {}
+            }
+        }
+    }
+
     /// Tells every prompt that waits that the server went away or came back.
     async fn absence(&mut self, is_away: bool) {
         if is_away == self.hands.knows_absence() {

@@ -9,6 +9,7 @@ use acp_lines::{RequestId, ServedLine};
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinHandle, JoinSet};
+use tokio::time::Instant;
 
 use super::door::Cause;
 use super::server::Server;
@@ -19,8 +20,9 @@ const MAX_WAITING_LINES: usize = 256;
 /// Tasks at the same time: requests, decisions and cancellations that wait for the server.
 const MAX_TASKS: usize = 128;
 
-/// How long decisions that were given may take after the editor has left.
-const LEAVE_GRACE: Duration = Duration::from_secs(5);
+/// How long requests that were read and decisions that were given may take after the editor has
+/// left.
+pub(super) const LEAVE_GRACE: Duration = Duration::from_secs(5);
 
 /// What the door and its sessions act with.
 #[derive(Debug)]
@@ -114,6 +116,17 @@ impl Hands {
         })
     }
 
+    /// Whether a task runs.
+    pub(super) fn is_at_work(&mut self) -> bool {
+        self.reap();
+        !self.tasks.is_empty()
+    }
+
+    /// Waits until a task has ended, if one runs.
+    pub(super) async fn one_is_done(&mut self) {
+        let _how = self.tasks.join_next().await;
+    }
+
     fn reap(&mut self) {
         while self.tasks.try_join_next().is_some() {}
     }
@@ -125,7 +138,7 @@ impl Hands {
     }
 
     /// Ends politely: decisions that were given still reach the server, and lines the editor.
-    pub(super) async fn leave(mut self, causes: mpsc::Receiver<Cause>) {
+    pub(super) async fn leave(mut self, causes: mpsc::Receiver<Cause>, until: Instant) {
         drop(causes);
         let settle = async {
             while self.tasks.join_next().await.is_some() {}
@@ -133,7 +146,7 @@ impl Hands {
             self.writing.await
         };
         // What takes longer waits for a server that is away.
-        let _late = tokio::time::timeout(LEAVE_GRACE, settle).await;
+        let _late = tokio::time::timeout_at(until, settle).await;
     }
 }
 

@@ -102,6 +102,21 @@ impl Editor {
 const BASH: &str = r#"tool Bash {"command":"echo ran >> made"}"#;
 
 #[test]
+fn what_was_asked_before_stdin_ended_is_answered() {
+    let installation = Installation::new();
+    installation.start_server();
+    let mut piped = Piped::start(installation.command(&["acp"]));
+    piped.request(1, "initialize", json!({"protocolVersion": 1}));
+    let new = json!({"cwd": installation.work(), "mcpServers": []});
+    piped.request(2, "session/new", new);
+    piped.request(3, "session/list", json!({}));
+    assert!(piped.close().success());
+    assert_eq!(piped.answer(1)["result"]["protocolVersion"], 1);
+    assert!(piped.answer(2)["result"]["sessionId"].is_string(), "{:#?}", piped.heard);
+    assert!(piped.answer(3)["result"]["sessions"].is_array(), "{:#?}", piped.heard);
+}
+
+#[test]
 fn forbidden_requests_of_an_editor_are_refused_and_nothing_runs() {
     let installation = Installation::new();
     installation.start_server();

@@ -75,6 +75,11 @@ impl Fronted {
         self.opening.is_some() || !matches!(self.turn, Turn::None)
     }
 
+    /// Whether the request that opened the session waits for its answer.
+    pub(in crate::acp) fn is_opening(&self) -> bool {
+        self.opening.is_some()
+    }
+
     /// Whether this request is the prompt that waits.
     pub(in crate::acp) fn waits_for(&self, request: &RequestId) -> bool {
         self.turn.request() == Some(request)
