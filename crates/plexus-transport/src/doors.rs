@@ -149,8 +149,7 @@ impl Doors {
         answer: Answer,
     ) -> Result<(Box<RawValue>, Taken), CallError> {
         let bytes = answer.bytes();
-        let may_be_asked_again =
-            descriptor.is_some_and(|method| method.hints.read_only || method.changes_when_given);
+        let may_be_asked_again = descriptor.is_some_and(may_be_asked_again);
         let held = if bytes > SMALL_ANSWER_BYTES && may_be_asked_again {
             self.bytes.take(caller, bytes)?
         } else {
@@ -170,6 +169,11 @@ impl Doors {
             ..Stats::default()
         })
     }
+}
+
+/// Says whether a method has changed nothing before its answer is given.
+pub(crate) fn may_be_asked_again(method: &MethodDescriptor) -> bool {
+    method.hints.read_only || method.changes_when_given
 }
 
 const CALLS: Bound = Bound {

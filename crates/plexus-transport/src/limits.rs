@@ -47,6 +47,8 @@ pub struct Limits {
     pub mcp_sessions_per_caller: usize,
     /// How long an MCP session with nothing open is kept.
     pub mcp_idle: Duration,
+    /// How long open connections may take to finish when the server stops.
+    pub drain: Duration,
 }
 
 impl Default for Limits {
@@ -70,6 +72,7 @@ impl Default for Limits {
             mcp_sessions: 4_096,
             mcp_sessions_per_caller: 256,
             mcp_idle: Duration::from_secs(60 * 60),
+            drain: Duration::from_secs(5),
         }
     }
 }

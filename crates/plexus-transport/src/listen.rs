@@ -24,9 +24,6 @@ use crate::limits::{CONNECTION_BUFFER, SEND_BUFFER};
 use crate::wire::Wire;
 use crate::{identity, leftover};
 
-/// How long open connections may take to finish when the server stops.
-const DRAIN: Duration = Duration::from_secs(5);
-
 /// How long to wait when the system refuses another connection (no descriptors left), instead of
 /// spinning.
 const ACCEPT_REST: Duration = Duration::from_millis(50);
@@ -80,7 +77,7 @@ pub async fn serve_all(
     futures::future::join_all(accepting).await;
     doors.closing.cancel();
     tracker.close();
-    if tokio::time::timeout(DRAIN, tracker.wait()).await.is_err() {
+    if tokio::time::timeout(doors.limits.drain, tracker.wait()).await.is_err() {
         tracing::debug!("some connections were still open when the server stopped");
     }
 }
@@ -134,11 +131,11 @@ async fn accept(
                 request.map(Body::new)
             });
         let service = TowerToHyperService::new(service);
-        let (builder, shutdown) = (builder.clone(), shutdown.clone());
+        let (builder, shutdown, drain) = (builder.clone(), shutdown.clone(), limits.drain);
         match &tls {
             None => {
                 let http = builder.serve_connection(TokioIo::new(wire), service).with_upgrades();
-                tracker.spawn(until_over(http, connection, shutdown));
+                tracker.spawn(until_over(http, connection, shutdown, drain));
             }
             Some(tls) => {
                 let (opening, patience) = (tls.accept(wire), limits.header_timeout);
@@ -161,7 +158,7 @@ async fn accept(
                         }
                     };
                     let http = builder.serve_connection(stream, service).with_upgrades();
-                    until_over(http, connection, shutdown).await;
+                    until_over(http, connection, shutdown, drain).await;
                 });
             }
         }
@@ -174,6 +171,7 @@ async fn until_over<I, S>(
     http: http1::UpgradeableConnection<I, S>,
     connection: Arc<Connection>,
     shutdown: CancellationToken,
+    drain: Duration,
 ) where
     I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
     S: hyper::service::HttpService<Incoming, ResBody = Body>,
@@ -188,7 +186,7 @@ async fn until_over<I, S>(
         }
         () = shutdown.cancelled() => {
             http.as_mut().graceful_shutdown();
-            match tokio::time::timeout(DRAIN, http).await {
+            match tokio::time::timeout(drain, http).await {
                 Ok(ended) => ended,
                 Err(_) => return,
             }

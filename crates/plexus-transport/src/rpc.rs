@@ -9,7 +9,7 @@ use plexus_core::{Call, CallError, Caller, Reply, Shape};
 use serde_json::value::RawValue;
 
 use crate::body::{self, Read, held_until_sent};
-use crate::doors::Doors;
+use crate::doors::{Doors, may_be_asked_again};
 use crate::envelope::{self, Incoming, Refused, Request};
 use crate::identity::{Presented, refuse};
 use crate::limits::{MAX_BATCH, MAX_BATCH_ANSWER_BYTES, RETRY_AFTER_MS};
@@ -124,6 +124,11 @@ async fn call_unary(
             .with_hint("call it over the WebSocket at /rpc"));
     }
     let waiting = doors.admit_wait(caller, descriptor.as_deref())?;
+    // `unavailable` says that nothing was changed. A call that may have changed something, such as
+    // a chat, or that asks for a decision is not answered so.
+    let only_waits = descriptor
+        .as_deref()
+        .is_some_and(|method| may_be_asked_again(method) && method.resume.is_none());
     let answering = doors.call(Call::plain(caller), method, params);
     let reply = match waiting {
         None => answering.await?,
@@ -135,6 +140,9 @@ async fn call_unary(
                     "wait for {method} any longer: the token was revoked"
                 )));
             }
+            () = doors.closing.cancelled(), if only_waits => {
+                return Err(stops(method));
+            }
         },
     };
     match reply {
@@ -143,4 +151,12 @@ async fn call_unary(
             Err(CallError::internal(format_args!("call {method}: it answered with a stream")))
         }
     }
+}
+
+/// Tells a caller that waits that the server stops.
+fn stops(method: &str) -> CallError {
+    let mut error =
+        CallError::unavailable(format_args!("wait for {method} any longer: the server stops"));
+    error.retry_after_ms = Some(RETRY_AFTER_MS);
+    error.with_hint("ask again when the server is back")
 }

@@ -17,6 +17,7 @@ use rmcp::model::CallToolResult;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
+use tokio_util::sync::CancellationToken;
 
 use super::event_id::EventId;
 use super::message::ToolCall;
@@ -150,8 +151,16 @@ fn open(
     let open = doors.mcp.calls.open(CallKey::new(caller, session, &id.request), on_cancel);
     let mut ticks = interval_at(Instant::now() + PROGRESS_EVERY, PROGRESS_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let waiting =
-        Waiting { id, method: Arc::clone(method), work, open, ticks, told: 0, stage: Stage::First };
+    let waiting = Waiting {
+        id,
+        method: Arc::clone(method),
+        work,
+        open,
+        closing: doors.closing.clone(),
+        ticks,
+        told: 0,
+        stage: Stage::First,
+    };
     let frames = futures::stream::unfold(waiting, |mut waiting| async move {
         let frame = waiting.next_frame().await?;
         Some((Ok::<_, Infallible>(Bytes::from(frame)), waiting))
@@ -179,6 +188,8 @@ struct Waiting {
     method: Arc<MethodDescriptor>,
     work: Work,
     open: OpenCall,
+    /// Cancelled when the server stops: the stream ends, and its client resumes it later.
+    closing: CancellationToken,
     ticks: Interval,
     told: u32,
     stage: Stage,
@@ -227,6 +238,7 @@ impl Waiting {
                 plexus_fault::point!("permit.write.before");
                 Some(self.answer(outcome))
             }
+            () = self.closing.cancelled() => None,
             _ = self.ticks.tick() => Some(self.still_waiting()),
         }
     }

@@ -177,6 +177,54 @@ async fn a_stop_ends_every_stream_and_lets_a_short_call_finish() {
     until("the end of the work", || state.working() == 0).await;
 }
 
+/// Limits of a server that cuts nobody off when it stops.
+fn patient() -> plexus_transport::Limits {
+    let drain = std::time::Duration::from_secs(3_600);
+    plexus_transport::Limits { drain, ..Default::default() }
+}
+
+#[tokio::test]
+async fn a_stop_answers_the_calls_that_only_wait() {
+    let state = Arc::<HubState>::default();
+    let mut server = Server::with(&state, patient()).await;
+    let post = |body: &Value| {
+        let request = server.http.post(server.url("/rpc")).bearer_auth(OPERATOR).json(body);
+        tokio::spawn(request.send())
+    };
+    let doze =
+        json!({"jsonrpc": "2.0", "id": 1, "method": "test.doze", "params": {"ms": 3_600_000}});
+    let (alone, batch) = (post(&doze), post(&json!([doze, doze])));
+    until("both calls", || state.begun() == 2).await;
+
+    server.stop().await;
+    let alone: Value = alone.await.unwrap().unwrap().json().await.unwrap();
+    let batch: Vec<Value> = batch.await.unwrap().unwrap().json().await.unwrap();
+    assert_eq!(batch.len(), 2);
+    for answer in batch.iter().chain([&alone]) {
+        let error = &answer["error"]["data"];
+        assert_eq!(error["kind"], "unavailable", "{answer}");
+        assert_eq!(error["message"], "wait for test.doze any longer: the server stops");
+        assert!(error["hint"].as_str().unwrap().contains("ask again"), "{answer}");
+        assert_eq!(error["retry_after_ms"], 1_000, "{answer}");
+    }
+    until("the end of the work", || state.working() == 0).await;
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_calls_that_are_resumed_later() {
+    let state = Arc::<HubState>::default();
+    let mut server = Server::with(&state, patient()).await;
+    let (client, _) = crate::mcp_client::McpClient::begin(&server, CHILD).await;
+    let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "test_ask", "arguments": {"key": "k"}}});
+    let mut blocked = Events::of(client.post(&ask).await);
+    blocked.next().await.unwrap();
+    until("the question", || state.knows("k")).await;
+
+    server.stop().await;
+    assert_eq!(blocked.next().await, None);
+    assert!(state.knows("k"), "what was asked stays asked");
+}
+
 #[tokio::test]
 async fn a_revoked_token_ends_what_it_opened() {
     let state = Arc::<HubState>::default();

@@ -118,6 +118,7 @@ impl Activation for TestActivation {
 
     fn methods(self: Arc<Self>) -> MethodTable {
         let state = || Arc::clone(&self.0);
+        let dozer = state();
         let (sleeper, counter, asker, rejoiner, ender) =
             (state(), state(), state(), state(), state());
         let (reader, watcher, lister) = (state(), state(), state());
@@ -151,6 +152,22 @@ impl Activation for TestActivation {
                         call.progress.report("asleep");
                         tokio::time::sleep(Duration::from_millis(sleep.ms)).await;
                         Ok(Slept { ms: sleep.ms })
+                    }
+                },
+            )
+            .unary(
+                "doze",
+                "Waits, and changes nothing.",
+                |method| {
+                    method.hints.waits = true;
+                    method.hints.read_only = true;
+                },
+                move |_call, doze: Sleep| {
+                    let state = Arc::clone(&dozer);
+                    async move {
+                        let _working = state.work();
+                        tokio::time::sleep(Duration::from_millis(doze.ms)).await;
+                        Ok(Slept { ms: doze.ms })
                     }
                 },
             )
