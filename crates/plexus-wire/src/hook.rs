@@ -317,3 +317,20 @@ pub struct HookAnswered {
     /// How it was decided.
     pub status: ApprovalStatus,
 }
+
+/// What stands when an answer comes too late, as the error of `POST /hooks/respond` shows it.
+/// Nothing of the input is in it: the token may have come through services that were told less.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+pub struct HookStanding {
+    /// The approval.
+    pub approval_id: ApprovalId,
+    /// How it was decided; `pending` when it is not.
+    pub status: Said<ApprovalStatus>,
+    /// Who decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_by: Option<Said<DecidedBy>>,
+    /// When.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_at: Option<Seconds>,
+}

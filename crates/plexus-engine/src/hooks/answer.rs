@@ -10,14 +10,13 @@ use plexus_store::{
     StoreError, UnixMillis, Verdict,
 };
 use plexus_wire::{
-    AnsweredOutside, Answers as WireAnswers, HookAnswer, HookAnswered, RefusedAttempt,
+    AnsweredOutside, Answers as WireAnswers, HookAnswer, HookAnswered, HookStanding, RefusedAttempt,
 };
 use serde_json::Value;
 
 use super::token;
 use crate::approvals::Approvals;
 use crate::approvals::questions::Reply;
-use crate::approvals::shown::as_decision;
 use crate::audit::Refusals;
 use crate::session::SessionConfig;
 
@@ -93,7 +92,7 @@ impl HookAnswers {
         }
         let used = |record| {
             CallError::conflict("use this token: it was used, or somebody else has decided")
-                .with_standing(as_decision(record))
+                .with_standing(standing(record))
                 .with_hint("standing says what was decided")
         };
         if record.status != ApprovalStatus::Pending {
@@ -134,7 +133,7 @@ impl HookAnswers {
                 match record.status {
                     // It is still undecided, so the input is another one: its digest differs.
                     ApprovalStatus::Pending => {
-                        Err(CallError::conflict(message).with_standing(as_decision(&record)))
+                        Err(CallError::conflict(message).with_standing(standing(&record)))
                     }
                     _ => Err(used(&record)),
                 }
@@ -162,6 +161,18 @@ impl HookAnswers {
         let answered = self.approvals.answered(record, &config, answers.as_ref())?;
         let updated_input = answered.as_ref().map(JsonText::of).transpose()?;
         Ok(Reply { verdict: Verdict::Allow { updated_input }, answers })
+    }
+}
+
+/// What stands, without the input, its digest and the words of the decision: they may hold more
+/// than the receiver's `detail` lets out, and who carries the token could fetch them with it.
+fn standing(record: &ApprovalRecord) -> HookStanding {
+    let decision = record.decision.as_ref();
+    HookStanding {
+        approval_id: record.id,
+        status: record.status.into(),
+        decided_by: decision.map(|decision| decision.by.into()),
+        decided_at: decision.map(|decision| decision.at.into()),
     }
 }
 

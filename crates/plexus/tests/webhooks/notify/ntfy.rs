@@ -117,6 +117,46 @@ async fn a_message_holds_no_more_of_the_input_than_configured() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_token_fetches_nothing_that_its_message_kept_back() {
+    let ntfy = Ntfy::start(TOKEN);
+    let config = to(&ntfy, "phone", "answers = true\ndetail = \"summary\"");
+    let setup = server_with_tokens(&config).await;
+    let session = setup.create("asks", json!({})).await;
+    let input = json!({"file_path": "note.txt", "content": "a hidden word"});
+    let approval = setup.ask_for(&session, "Write", &input).await;
+    let message = ntfy.wait_for(1).await.remove(0);
+    assert!(!message.to_string().contains("hidden word"), "{message:#}");
+    // Who carries the message tries its token with another digest.
+    let mut other = message.clone();
+    let body = other["actions"][0]["body"].as_str().unwrap();
+    let mut body: Value = serde_json::from_str(body).unwrap();
+    body["input_digest"] = json!("0".repeat(64));
+    other["actions"][0]["body"] = json!(body.to_string());
+    let (status, answer) = Ntfy::press(&other, "Allow").await;
+    let stands = |answer: &Value| answer["error"]["data"]["standing"].clone();
+    assert_eq!(
+        (status, stands(&answer)),
+        (409, json!({"approval_id": approval["id"], "status": "pending"}))
+    );
+    assert_waiting(&setup, &[&approval]).await;
+    // A reason holds what its writer quotes, so it is not shown either.
+    let reason = "not this hidden word";
+    let denied = json!({"approval_id": approval["id"], "approve": false, "message": reason});
+    setup.call("loopback.respond", denied).await;
+    let (status, answer) = Ntfy::press(&message, "Allow").await;
+    let mut stood = stands(&answer);
+    assert!(stood["decided_at"].take().is_u64(), "{answer:#}");
+    let expected = json!({
+        "approval_id": approval["id"],
+        "status": "denied",
+        "decided_by": "operator",
+        "decided_at": null,
+    });
+    assert_eq!((status, stood), (409, expected), "{answer:#}");
+    assert!(!answer.to_string().contains("hidden word"), "{answer:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_is_down_is_told_once_when_it_is_back() {
     let mut ntfy = Ntfy::start(TOKEN);
     let setup = server_with_tokens(&to(&ntfy, "phone", DECIDES)).await;
