@@ -174,8 +174,7 @@ impl Line {
         }
         let events: Vec<HookMessage> =
             entries.iter().filter_map(|entry| engine.hook_message(entry, public_url)).collect();
-        let frame =
-            Frame { detail: self.receiver.detail, room: self.receiver.to.room(), public_url };
+        let frame = Frame { detail: self.receiver.detail, to: &self.receiver.to, public_url };
         if let To::Webpush(_) = self.receiver.to
             && let Err(problem) = self.receivers.forget_revoked(&*self.store).await
         {

@@ -9,6 +9,9 @@ use tokio::process::Command as Program;
 use super::super::message::Message;
 use super::{Attempt, command};
 
+/// The longest text for a desktop, in bytes: the names of a whole burst fit, and few details.
+pub(super) const MAX_TEXT_BYTES: usize = 2_000;
+
 /// Shows a message.
 pub(super) async fn send(message: &Message, within: Duration) -> Attempt {
     let mut program = Program::new("notify-send");

@@ -14,6 +14,9 @@ use std::time::Duration;
 
 use super::message::Message;
 
+/// The longest text for a program, in bytes: it is as long as the longest input that is told.
+const MAX_PROGRAM_TEXT_BYTES: usize = 64 * 1024;
+
 /// What a receiver is, and where it is reached.
 #[derive(Clone, Debug)]
 pub(crate) enum To {
@@ -50,19 +53,24 @@ impl To {
         }
     }
 
-    /// The longest text that the service takes, in bytes, with room for what we add.
+    /// The most bytes of a text about one event: a first guess, which [`Self::takes`] corrects.
     pub(super) fn room(&self) -> usize {
         match self {
-            // ntfy makes an attachment of what is longer than 4096 bytes, and counts the buttons.
-            Self::Ntfy(_) => 2_800,
-            // 3000 characters in a block.
-            Self::Slack(_) => 2_800,
-            // 4096 characters.
-            Self::Telegram(_) => 3_500,
-            // 4096 bytes in all, encrypted, and JSON escapes some of them.
-            Self::Webpush(_) => 1_600,
-            Self::Desktop => 1_000,
-            Self::Webhook(_) | Self::Command(_) => 64 * 1024,
+            Self::Ntfy(_) | Self::Slack(_) | Self::Telegram(_) | Self::Webpush(_) => 4_096,
+            Self::Desktop => desktop::MAX_TEXT_BYTES,
+            Self::Webhook(_) | Self::Command(_) => MAX_PROGRAM_TEXT_BYTES,
+        }
+    }
+
+    /// Says whether a finished message is as short as the service wants it.
+    pub(super) fn takes(&self, message: &Message) -> bool {
+        match self {
+            Self::Ntfy(to) => to.takes(message),
+            Self::Slack(_) => slack::takes(message),
+            Self::Telegram(_) => telegram::takes(message),
+            Self::Webpush(_) => webpush::takes(message),
+            Self::Desktop => message.body.len() <= desktop::MAX_TEXT_BYTES,
+            Self::Webhook(_) | Self::Command(_) => message.body.len() <= MAX_PROGRAM_TEXT_BYTES,
         }
     }
 

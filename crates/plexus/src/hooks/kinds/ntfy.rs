@@ -16,6 +16,10 @@ use super::{Attempt, BUTTONS};
 /// How much is read of a refusal, for its words.
 const MAX_REFUSAL_BYTES: usize = 4_096;
 
+/// The longest message that is sent, in bytes, with its title and its buttons. ntfy makes an
+/// attachment of a text of more than 4,096, and its app shows less of a push that has more in all.
+const MAX_LETTER_BYTES: usize = 3_600;
+
 /// A topic of a server.
 #[derive(Clone, Debug)]
 pub(crate) struct Ntfy {
@@ -43,6 +47,11 @@ impl Ntfy {
             }
             Err(error) => Attempt::Unreachable(error.to_string()),
         }
+    }
+
+    /// Says whether a message is short enough.
+    pub(super) fn takes(&self, message: &Message) -> bool {
+        self.letter(message).to_string().len() <= MAX_LETTER_BYTES
     }
 
     fn letter(&self, message: &Message) -> Value {

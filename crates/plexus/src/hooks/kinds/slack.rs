@@ -254,6 +254,12 @@ enum Failure {
     Slow,
 }
 
+/// Says whether a message is short enough: nothing of it is cut in its blocks.
+pub(super) fn takes(message: &Message) -> bool {
+    let chars = |text: &str| text.encode_utf16().count();
+    chars(&message.title) <= HEADER_CHARS && chars(&message.body) <= SECTION_CHARS
+}
+
 fn blocks(message: &Message) -> Vec<Value> {
     let title = json!({"type": "plain_text", "text": cut(&message.title, HEADER_CHARS)});
     let mut blocks = vec![json!({"type": "header", "text": title})];

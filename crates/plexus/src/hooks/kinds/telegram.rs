@@ -31,6 +31,9 @@ const MAX_UPDATES: u64 = 20;
 /// The most that is read of an answer. A press brings its whole message along.
 const MAX_ANSWER_BYTES: usize = 1024 * 1024;
 
+/// The longest text, in UTF-16 units, as Telegram counts them.
+const MAX_TEXT: usize = 4_096;
+
 /// A bot and its chat.
 #[derive(Clone, Debug)]
 pub(crate) struct Telegram {
@@ -190,6 +193,11 @@ impl Telegram {
         let why = said["description"].as_str().unwrap_or("without a reason").to_owned();
         Err(Failure::Refused(format!("Telegram answered {}: {why}", answer.status)))
     }
+}
+
+/// Says whether a message is short enough.
+pub(super) fn takes(message: &Message) -> bool {
+    message.text().encode_utf16().count() <= MAX_TEXT
 }
 
 /// Why a method of the bot gave nothing. No text of it holds the address, which holds the token.

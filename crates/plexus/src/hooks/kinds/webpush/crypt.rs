@@ -12,7 +12,7 @@ use super::store::Subscription;
 const RECORD_BYTES: u32 = 4_096;
 
 /// The most that a message may hold: services take 4096 bytes with the header and the tag.
-const MAX_PLAIN_BYTES: usize = 4_096 - 86 - 17;
+pub(super) const MAX_PLAIN_BYTES: usize = 4_096 - 86 - 17;
 
 /// The byte that ends the text of the last record.
 const LAST_RECORD: u8 = 2;

@@ -20,7 +20,7 @@ use plexus_confine::egress::HostPattern;
 use plexus_store::UnixMillis;
 use plexus_wire::RiskLevel;
 use rustls::ClientConfig;
-use serde_json::json;
+use serde_json::{Value, json};
 use url::Url;
 
 use super::super::http::{Address, exchange};
@@ -160,20 +160,7 @@ impl Webpush {
         let Ok(url) = to.endpoint.parse::<Url>() else {
             return Sent::Refused(format!("the address of {} is not valid", to.name));
         };
-        let approval = match message.items.as_slice() {
-            [only] => only.approval,
-            _ => None,
-        };
-        let mut letter = json!({
-            "title": message.title,
-            "body": message.body,
-            "url": message.url,
-            "tag": message.tag,
-        });
-        if let Some(id) = approval {
-            letter["approval_id"] = json!(id);
-        }
-        let Some(sealed) = crypt::encrypt(to, letter.to_string().as_bytes()) else {
+        let Some(sealed) = crypt::encrypt(to, letter(message).to_string().as_bytes()) else {
             return Sent::Refused(format!("the keys of {} cannot be used", to.name));
         };
         let now = UnixMillis::now();
@@ -237,6 +224,27 @@ impl Webpush {
         }
         taken.push_back((which.to_owned(), [endpoint.to_owned()].into()));
     }
+}
+
+/// Says whether a message is short enough: its JSON, which escapes some of the text.
+pub(super) fn takes(message: &Message) -> bool {
+    letter(message).to_string().len() <= crypt::MAX_PLAIN_BYTES
+}
+
+/// What the service worker of the browser reads.
+fn letter(message: &Message) -> Value {
+    let mut letter = json!({
+        "title": message.title,
+        "body": message.body,
+        "url": message.url,
+        "tag": message.tag,
+    });
+    if let [only] = message.items.as_slice()
+        && let Some(id) = only.approval
+    {
+        letter["approval_id"] = json!(id);
+    }
+    letter
 }
 
 /// What became of a message to one browser.
