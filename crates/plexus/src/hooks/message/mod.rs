@@ -108,10 +108,8 @@ impl Message {
             ([_], [approval]) => approval.to_string(),
             _ => id.to_string(),
         };
-        let path = match (drafts.as_slice(), approvals.as_slice()) {
-            ([_], [approval]) => format!("#/queue/{approval}"),
-            _ => "#/queue".to_owned(),
-        };
+        // The page of the first request leads on to the others, and works on a paired phone.
+        let path = approvals.first().map_or("#/queue".into(), |id| format!("approve/{id}"));
         let url = frame.public_url.map(|url| format!("{}/{path}", url.trim_end_matches('/')));
         let mut message = Self {
             title: String::new(),

@@ -143,3 +143,15 @@ fn what_fits_is_whole_and_has_its_buttons() {
         }
     }
 }
+
+#[test]
+fn a_link_leads_to_the_first_request_on_the_page_for_phones() {
+    let (one, other) = (command("a", "true"), command("b", "true"));
+    let events = [one, other];
+    let plexus_wire::HookBody::Asked { approval } = &events[0].body else { panic!() };
+    let expected = format!("{URL}/approve/{}", approval.id);
+    for many in [1, 2] {
+        let message = about(events[..many].to_vec(), &telegram(), Detail::None);
+        assert_eq!(message.url.as_deref(), Some(expected.as_str()));
+    }
+}

@@ -76,7 +76,7 @@ async fn a_browser_decrypts_what_waits_also_when_a_clock_is_an_hour_off() {
             (&pushed.message["title"], &pushed.message["approval_id"], &pushed.message["tag"]),
             (&json!("asks asks: Write"), &json!(id), &json!(id)),
         );
-        assert_eq!(pushed.message["url"], format!("{URL}/#/queue/{id}"));
+        assert_eq!(pushed.message["url"], format!("{URL}/approve/{id}"));
         let body = pushed.message["body"].as_str().unwrap();
         assert!(body.contains("note.txt") && body.contains("denied automatically in"), "{body}");
         assert!(!body.contains("hello"), "a summary has no content: {body}");
