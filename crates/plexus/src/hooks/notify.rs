@@ -191,7 +191,13 @@ fn to(entry: &Notify, env: &[(OsString, OsString)]) -> Result<To, String> {
             )?;
             let token = token.map(as_header).transpose()?;
             let topic = word("topic", entry.topic.as_deref())?;
-            To::Ntfy(ntfy::Ntfy { at: at("https://ntfy.sh")?, topic, token })
+            let at = at("https://ntfy.sh")?;
+            if at.url.path() != "/" || at.url.query().is_some() {
+                return Err("its url has a path: name the server alone, and its topic with \
+                            topic = \"…\""
+                    .into());
+            }
+            To::Ntfy(ntfy::Ntfy { at, topic, token })
         }
         Service::Slack => {
             let channel = word("channel", entry.channel.as_deref())?;
@@ -329,6 +335,7 @@ mod tests {
     fn good_entries_are_taken() {
         for text in [
             "to = \"ntfy\"\ntopic = \"t\"",
+            "to = \"ntfy\"\ntopic = \"t\"\nurl = \"https://ntfy.example.org/\"",
             "to = \"ntfy\"\ntopic = \"t\"\ntoken_env = \"TOKEN\"\nanswers = true\ndetail = \"full\"",
             "to = \"slack\"\nchannel = \"C1\"\ntoken_env = \"TOKEN\"",
             "to = \"telegram\"\nchat = 5\ntoken_env = \"TOKEN\"\nanswers = true\ndetail = \"summary\"",
@@ -349,6 +356,8 @@ mod tests {
             ("to = \"ntfy\"", "topic"),
             ("to = \"ntfy\"\ntopic = \"t\"\nchat = 5", "does not use chat"),
             ("to = \"ntfy\"\ntopic = \"t\"\nurl = \"ftp://x\"", "https://"),
+            ("to = \"ntfy\"\ntopic = \"t\"\nurl = \"https://ntfy.sh/t\"", "topic = "),
+            ("to = \"ntfy\"\ntopic = \"t\"\nurl = \"https://ntfy.sh/?t\"", "topic = "),
             ("to = \"ntfy\"\ntopic = \"t\"\nanswers = true", "detail"),
             ("to = \"ntfy\"\ntopic = \"t\"\ntoken_env = \"UNSET\"", "UNSET"),
             ("to = \"ntfy\"\ntopic = \"t\"\ntoken_env = \"TWO_LINES\"", "line breaks"),

@@ -13,8 +13,8 @@ use super::super::http::{Address, exchange};
 use super::super::message::Message;
 use super::{Attempt, BUTTONS};
 
-/// How much is read of a refusal, for its words.
-const MAX_REFUSAL_BYTES: usize = 4_096;
+/// How much is read of an answer. It repeats the message.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 /// The longest message that is sent, in bytes, with its title and its buttons. ntfy makes an
 /// attachment of a text of more than 4,096, and its app shows less of a push that has more in all.
@@ -38,10 +38,21 @@ impl Ntfy {
             Ok(request) => request,
             Err(error) => return Attempt::Refused(format!("it could not be written: {error}")),
         };
-        match exchange(&self.at, request, within, MAX_REFUSAL_BYTES).await {
-            Ok(answer) if answer.status.is_success() => Attempt::Delivered,
+        match exchange(&self.at, request, within, MAX_ANSWER_BYTES).await {
             Ok(answer) => {
                 let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+                let has_id = said["id"].as_str().is_some_and(|id| !id.is_empty());
+                match (answer.status.is_success(), has_id) {
+                    (true, true) => return Attempt::Delivered,
+                    // A page of some other server at a wrong address is a 200 too.
+                    (true, false) => {
+                        return Attempt::Refused(format!(
+                            "what answered ({}) is no ntfy server: check its url",
+                            answer.status
+                        ));
+                    }
+                    (false, _) => {}
+                }
                 let why = said["error"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
                 Attempt::Refused(format!("ntfy answered {}{why}", answer.status))
             }
