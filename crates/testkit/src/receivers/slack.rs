@@ -40,6 +40,8 @@ struct Kept {
     waiting: Vec<Value>,
     taken: Vec<String>,
     told: Vec<Value>,
+    /// Whether answers to people who pressed wait until they are let go.
+    holds: bool,
 }
 
 impl Slack {
@@ -150,6 +152,30 @@ impl Slack {
         .await
     }
 
+    /// From now on it tells nobody anything and answers to that late, until [`Slack::let_go`].
+    pub fn hold(&self) {
+        self.state.change(|kept| kept.holds = true);
+    }
+
+    /// Tells what waits.
+    pub fn let_go(&self) {
+        self.state.change(|kept| kept.holds = false);
+    }
+
+    /// How many answers people who pressed have got.
+    #[must_use]
+    pub fn told(&self) -> usize {
+        self.state.lock().told.len()
+    }
+
+    /// Waits until so many envelopes were taken.
+    pub async fn wait_until_taken(&self, count: usize) {
+        eventually_async(&format!("{count} presses that were taken"), PATIENCE, || {
+            std::future::ready((self.state.lock().taken.len() >= count).then_some(()))
+        })
+        .await;
+    }
+
     /// Asks for a new socket, as Slack does every few hours.
     pub fn renew(&self) {
         self.state.change(|kept| {
@@ -208,7 +234,16 @@ async fn call(
                 message["blocks"] = params["blocks"].clone();
             }
         }),
-        "chat.postEphemeral" => state.change(|kept| kept.told.push(params)),
+        "chat.postEphemeral" => {
+            loop {
+                let changed = state.changed.notified();
+                if !state.lock().holds {
+                    break;
+                }
+                changed.await;
+            }
+            state.change(|kept| kept.told.push(params));
+        }
         _ => return refuse("unknown_method"),
     }
     axum::Json(answer).into_response()

@@ -12,6 +12,7 @@ use axum::http::header::AUTHORIZATION;
 use futures::{SinkExt as _, StreamExt as _};
 use plexus_core::SecretToken;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
@@ -35,6 +36,10 @@ const SILENCE: Duration = Duration::from_secs(120);
 
 /// A connection that Slack ends sooner than this is not renewed at once, but after a rest.
 const SHORT_LIFE: Duration = Duration::from_secs(10);
+
+/// Presses that are taken and not answered yet. While there are so many, Slack keeps the next one
+/// and sends it again.
+const MAX_WAITING_PRESSES: usize = 64;
 
 /// The most characters of a header and of a section.
 const HEADER_CHARS: usize = 150;
@@ -75,6 +80,23 @@ impl Slack {
     /// Takes presses and decides, until the server stops.
     pub(in super::super) async fn listen(&self, listening: Listening, stop: CancellationToken) {
         let Some(app_token) = &self.app_token else { return };
+        let (taken, presses) = mpsc::channel(MAX_WAITING_PRESSES);
+        // A press is taken at once and decided beside it: Slack waits three seconds for the first
+        // press, and an answer to the one before it may take longer.
+        tokio::join!(
+            self.hear(app_token, taken, &listening, &stop),
+            self.decide(presses, &listening, &stop),
+        );
+    }
+
+    /// Takes presses from one socket after the other, until the server stops.
+    async fn hear(
+        &self,
+        app_token: &SecretToken,
+        taken: mpsc::Sender<Value>,
+        listening: &Listening,
+        stop: &CancellationToken,
+    ) {
         let mut pause = Pause::default();
         loop {
             let opened = tokio::select! {
@@ -87,7 +109,7 @@ impl Slack {
                     listening.hears();
                     let opened_at = Instant::now();
                     let ended = tokio::select! {
-                        ended = self.take(&mut socket, &listening) => ended,
+                        ended = self.take(&mut socket, &taken) => ended,
                         () = stop.cancelled() => return,
                     };
                     let lived = opened_at.elapsed() >= SHORT_LIFE;
@@ -107,6 +129,19 @@ impl Slack {
                 () = pause.wait() => {}
                 () = stop.cancelled() => return,
             }
+        }
+    }
+
+    /// Decides what was pressed, in the order in which it came. What was taken is decided also when
+    /// the server stops, because Slack does not send it again; nobody is told then.
+    async fn decide(
+        &self,
+        mut presses: mpsc::Receiver<Value>,
+        listening: &Listening,
+        stop: &CancellationToken,
+    ) {
+        while let Some(payload) = presses.recv().await {
+            self.pressed(&payload, listening, stop).await;
         }
     }
 
@@ -131,7 +166,7 @@ impl Slack {
         Ok(socket)
     }
 
-    async fn take(&self, socket: &mut Socket, listening: &Listening) -> Ended {
+    async fn take(&self, socket: &mut Socket, presses: &mpsc::Sender<Value>) -> Ended {
         loop {
             let frame = match tokio::time::timeout(SILENCE, socket.next()).await {
                 Err(_) => return Ended::Broken("the socket was silent for too long".into()),
@@ -140,23 +175,26 @@ impl Slack {
                 Ok(Some(Ok(frame))) => frame,
             };
             let Frame::Text(text) = frame else { continue };
-            let Ok(told) = serde_json::from_str::<Value>(&text) else { continue };
+            let Ok(mut told) = serde_json::from_str::<Value>(&text) else { continue };
             if told["type"] == "disconnect" {
                 return Ended::Asked;
             }
             let Some(envelope) = told["envelope_id"].as_str() else { continue };
+            let Ok(place) = presses.reserve().await else {
+                return Ended::Broken("nobody decides any more".into());
+            };
             // First: Slack waits three seconds for it, and sends the press again otherwise.
             let taken = json!({"envelope_id": envelope}).to_string();
             if let Err(error) = socket.send(Frame::Text(taken.into())).await {
                 return Ended::Broken(format!("the socket broke: {error}"));
             }
             if told["type"] == "interactive" && told["payload"]["type"] == "block_actions" {
-                self.pressed(&told["payload"], listening).await;
+                place.send(told["payload"].take());
             }
         }
     }
 
-    async fn pressed(&self, payload: &Value, listening: &Listening) {
+    async fn pressed(&self, payload: &Value, listening: &Listening, stop: &CancellationToken) {
         let user = payload["user"]["id"].as_str().unwrap_or_default();
         let channel = payload["channel"]["id"].as_str().unwrap_or_default();
         for action in payload["actions"].as_array().into_iter().flatten() {
@@ -175,14 +213,25 @@ impl Slack {
                 let who = format!("user {user:?} in channel {channel:?} of Slack");
                 listening.stranger(&who).await
             };
-            let told = json!({"channel": channel, "user": user, "text": escaped(heard.words())});
-            let within = listening.timeout;
-            if let Err(why) = self.call("chat.postEphemeral", &self.token, &told, within).await {
-                tracing::warn!(receiver = listening.receiver, %why, "a press could not be answered");
+            let telling = async {
+                self.tell(channel, user, heard.words(), listening).await;
+                if let Heard::Decided(words) | Heard::Stands(words) = &heard {
+                    self.take_buttons_away(payload, action, words, listening).await;
+                }
+            };
+            tokio::select! {
+                () = telling => {}
+                () = stop.cancelled() => {}
             }
-            if let Heard::Decided(words) | Heard::Stands(words) = &heard {
-                self.take_buttons_away(payload, action, words, listening).await;
-            }
+        }
+    }
+
+    /// Tells the person who pressed what became of it.
+    async fn tell(&self, channel: &str, user: &str, words: &str, listening: &Listening) {
+        let told = json!({"channel": channel, "user": user, "text": escaped(words)});
+        let within = listening.timeout;
+        if let Err(why) = self.call("chat.postEphemeral", &self.token, &told, within).await {
+            tracing::warn!(receiver = listening.receiver, %why, "a press could not be answered");
         }
     }
 

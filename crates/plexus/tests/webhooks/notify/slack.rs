@@ -203,3 +203,36 @@ async fn wrong_tokens_of_slack_are_said() {
     assert!(!setup.server.log().contains("1:wrong"), "a token is in the log");
     assert_waiting(&setup, &[&approval]).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_press_is_taken_while_the_answer_to_another_is_slow() {
+    let slack = Slack::start(TOKEN, APP_TOKEN);
+    let config = to(&slack, "NOTIFY_TOKEN", "NOTIFY_APP_TOKEN");
+    let setup = server_with_tokens(&format!("{config}timeout_secs = 60\n")).await;
+    let (first, second) =
+        (setup.create("first", json!({})).await, setup.create("second", json!({})).await);
+    setup.ask(&first).await;
+    setup.ask(&second).await;
+    let messages = slack.wait_for(2).await;
+    slack.hold();
+    let me = (ME, CHANNEL);
+    let presses = async {
+        tokio::join!(
+            slack.press(me, &messages[0], "Allow", clock(0)),
+            slack.press(me, &messages[1], "Deny", clock(0)),
+        )
+    };
+    let meanwhile = async {
+        // Slack has told nobody anything yet, and both are taken.
+        slack.wait_until_taken(2).await;
+        slack.let_go();
+    };
+    tokio::join!(presses, meanwhile);
+    // What the second person is told comes after its decision.
+    eventually_async("both answers", PATIENCE, || {
+        std::future::ready((slack.told() == 2).then_some(()))
+    })
+    .await;
+    assert_eq!(decision(&setup, &first).await["status"], "allowed");
+    assert_eq!(decision(&setup, &second).await["status"], "denied");
+}
