@@ -52,6 +52,15 @@ cp -r sdk/python "$folder/python"
 tarball=$(cd sdk/typescript && npm pack --silent --pack-destination "$folder")
 (cd "$folder" && npm install --silent --no-audit --no-fund --offline "./$tarball")
 
+# As its page says it, in a fresh checkout, which holds no built files.
+mkdir -p "$folder/fresh/sdk"
+tar --exclude=node_modules --exclude=dist -cf - sdk/typescript | tar -xf - -C "$folder/fresh"
+awk '/^```sh example$/ { inside = 1; next } /^```$/ { inside = 0 } inside' sdk/typescript/README.md >"$folder/as-documented"
+grep -q '^npm install' "$folder/as-documented" || { echo "sdk/typescript/README.md does not say how to install it" >&2; exit 1; }
+(cd "$folder/fresh" && export npm_config_prefer_offline=true npm_config_audit=false npm_config_fund=false npm_config_loglevel=error \
+  && bash -euo pipefail "$folder/as-documented" >/dev/null \
+  && node --input-type=module -e 'const { Plexus } = await import("plexus-sdk"); new Plexus({ url: "", token: "" });')
+
 PYTHONPATH=$folder/site:sdk/python/tests python3 -m unittest discover -s sdk/python/tests
 node --test --test-reporter=dot sdk/typescript/tests/*.test.mjs
 
