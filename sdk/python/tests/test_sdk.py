@@ -103,6 +103,39 @@ class Sdk(unittest.IsolatedAsyncioTestCase):
         history = await self.plexus.call("loopback.history", session_id=session.id)
         self.assertEqual(history["decisions"][0]["answers"], {"Which database?": ["PostgreSQL"]})
 
+    async def test_a_second_prompt_while_a_chat_runs_is_refused(self) -> None:
+        session = await self.plexus.create("busy", self.server.work)
+        await session.chat('sim:\ntool Bash {"command":"touch busy"}\nsay done')
+        async with asyncio.timeout(PATIENCE_SECS):
+            with self.assertRaises(PlexusError) as refused:
+                await session.chat("sim:\nsay more")
+        self.assertEqual(refused.exception.kind, "busy")
+        self.assertNotEqual(refused.exception.hint, "")
+
+    async def test_another_service_at_the_address_is_said(self) -> None:
+        url, token = self.plexus._where()
+        slash = Plexus(f"{url}/", token, patience=0)
+        self.assertIn("version", await slash.call("plexus.version"))
+        for body in (b"{}", b"[]", b"null", b'{"error":"not found"}', b"<html>"):
+
+            async def answer(
+                reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes = body
+            ) -> None:
+                await reader.readuntil(b"\r\n\r\n")
+                length = str(len(body)).encode()
+                writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: " + length)
+                writer.write(b"\r\n\r\n" + body)
+                await writer.drain()
+                writer.close()
+
+            other = await asyncio.start_server(answer, "127.0.0.1", 0)
+            at = f"http://127.0.0.1:{other.sockets[0].getsockname()[1]}"
+            with self.assertRaises(ServerLost) as lost:
+                await Plexus(at, token, patience=0).call("plexus.version")
+            for part in (at, "404"):
+                self.assertIn(part, str(lost.exception))
+            other.close()
+
     async def test_errors_say_what_to_do(self) -> None:
         await self.plexus.create("taken", self.server.work)
         with self.assertRaises(PlexusError) as taken:

@@ -1,7 +1,7 @@
 // The client: a server, its sessions, their chats, and the iterators over what happens.
 
 import { PlexusError, type RpcError, ServerLost } from "./errors.js";
-import type { Approval, ChatParams, CreateParams, JsonObject, Methods, Polled, PolledEvent, RespondParams, Session as Shown } from "./wire.js";
+import type { Approval, ChatParams, CreateParams, Json, JsonObject, Methods, Polled, PolledEvent, RespondParams, Session as Shown } from "./wire.js";
 
 /** How long one read waits at the server for something new. The server takes at most 60 s. */
 const WAIT_MS = 30_000;
@@ -10,6 +10,8 @@ const GRACE_MS = 60_000;
 /** The first and the longest rest before a lost call is made again. */
 const FIRST_REST_MS = 50;
 const LONGEST_REST_MS = 2_000;
+/** How long in all a call rests because the server is busy: a chat that runs may need hours, and its caller has to know. */
+const BUSY_MS = 5_000;
 
 /** Where the server is and who calls. */
 export type Where = { url: string; token: string };
@@ -21,11 +23,13 @@ export type Options = {
 
 /** Lets a call run, perhaps with another input; or refuses it, and the agent reads why. `null` leaves it to somebody else. */
 export type Decision = { allow: true; updatedInput?: JsonObject } | { allow: false; message?: string } | null;
+/** A callback that returns nothing leaves the request to somebody else too. */
+type Maybe<T> = T | void;
 /** Answers of a question by the ids of its parts. */
 export type Answers = { answers: { [id: string]: string[] } };
-export type OnPermission = (asked: Approval) => Decision | Promise<Decision>;
+export type OnPermission = (asked: Approval) => Maybe<Decision> | Promise<Maybe<Decision>>;
 /** Called with a question of the agent (`question` of the request has it). A plan is answered with a decision. */
-export type OnQuestion = (asked: Approval) => Answers | Decision | Promise<Answers | Decision>;
+export type OnQuestion = (asked: Approval) => Maybe<Answers | Decision> | Promise<Maybe<Answers | Decision>>;
 export type Callbacks = { onPermission?: OnPermission; onQuestion?: OnQuestion };
 
 /** A server. `where` is asked before every call when it is a function: a server that was started again may listen elsewhere. */
@@ -38,9 +42,10 @@ export class Plexus {
     this.#patienceMs = options.patienceMs ?? Infinity;
   }
 
-  /** Calls any method. With `again` it is repeated while the server is lost or busy. */
+  /** Calls any method. With `again` it is repeated while the server is lost, and for a few seconds while it is busy. */
   async call<M extends keyof Methods>(method: M, params: Methods[M]["params"], { again = false } = {}): Promise<Methods[M]["result"]> {
     const until = Date.now() + this.#patienceMs;
+    let busyMs = 0;
     for (let rest = FIRST_REST_MS; ; rest = Math.min(rest * 2, LONGEST_REST_MS)) {
       let pause = rest;
       try {
@@ -48,7 +53,8 @@ export class Plexus {
       } catch (error) {
         if (error instanceof PlexusError) {
           pause = Math.max(rest, error.retryAfterMs);
-          again &&= error.kind === "busy" || error.kind === "unavailable";
+          if (error.kind === "busy") again &&= error.retryAfterMs > 0 && (busyMs += pause) <= BUSY_MS;
+          else again &&= error.kind === "unavailable";
         } else if (!(error instanceof ServerLost)) throw error;
         if (!again || Date.now() + pause > until) throw error;
       }
@@ -57,9 +63,11 @@ export class Plexus {
   }
 
   async #once<M extends keyof Methods>(method: M, params: Methods[M]["params"]): Promise<Methods[M]["result"]> {
-    const { url, token } = await this.#where();
+    const { url: given, token } = await this.#where();
+    const url = given.replace(/\/+$/, "");
     const waits = "wait_ms" in params && typeof params.wait_ms === "number" ? params.wait_ms : 0;
-    let answer: { result: Methods[M]["result"]; error?: RpcError };
+    let status = 0;
+    let answer: { result?: Methods[M]["result"]; error?: RpcError } | null;
     try {
       const response = await fetch(`${url}/rpc`, {
         method: "POST",
@@ -67,11 +75,13 @@ export class Plexus {
         body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
         signal: AbortSignal.timeout(waits + GRACE_MS),
       });
+      status = response.status;
       answer = (await response.json()) as typeof answer;
     } catch (cause) {
-      throw new ServerLost(`could not reach ${url}`, { cause });
+      throw new ServerLost(status ? `${url} answered ${status} without JSON` : `could not reach ${url}`, { cause });
     }
-    if (answer.error) throw new PlexusError(method, answer.error);
+    if (answer && typeof answer.error === "object") throw new PlexusError(method, answer.error);
+    if (answer?.result === undefined) throw new ServerLost(`${url} answered ${status}, and not as a Plexus server does`);
     return answer.result;
   }
 
@@ -114,8 +124,9 @@ export class Plexus {
   }
 
   /** Decides a request. False when it was decided otherwise meanwhile, or is left alone. */
-  async decide(asked: Approval, decision: Answers | Decision): Promise<boolean> {
-    if (decision === null) return false;
+  async decide(asked: Approval, decision: Maybe<Answers | Decision>): Promise<boolean> {
+    if (decision === null || decision === undefined) return false;
+    if ("updatedInput" in decision && decision.updatedInput) refuseRounded(asked.input, decision.updatedInput);
     // The decision is for the input that was looked at, and for no other.
     const params: RespondParams = { approval_id: asked.id, input_digest: asked.input_digest, approve: true };
     if ("answers" in decision) params.answers = decision.answers;
@@ -128,6 +139,24 @@ export class Plexus {
       throw error;
     }
     return true;
+  }
+}
+
+/** Refuses an edited input with a number of the old one that JavaScript has rounded: the agent asked for another. */
+function refuseRounded(input: Json, updated: Json): void {
+  const rounded = new Set(unsafeIntegers(input));
+  for (const number of unsafeIntegers(updated)) {
+    if (rounded.has(number)) {
+      throw new RangeError(`the input has an integer beyond 2^53 near ${number}, which JavaScript rounds: allow it unchanged, or deny`);
+    }
+  }
+}
+
+function* unsafeIntegers(value: Json): Generator<number> {
+  if (typeof value === "number") {
+    if (Number.isInteger(value) && !Number.isSafeInteger(value)) yield value;
+  } else if (typeof value === "object" && value !== null) {
+    for (const part of Object.values(value)) yield* unsafeIntegers(part as Json);
   }
 }
 

@@ -2,12 +2,20 @@
 
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { createServer } from "node:http";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { Plexus, PlexusError, ServerLost } from "../dist/index.js";
 import { fromDataDir } from "../dist/node.js";
 import { Server } from "./server.mjs";
+
+/** Where the server is. */
+const where = async () => ({
+  url: JSON.parse(await readFile(join(server.data, "server.json"), "utf8")).url,
+  token: (await readFile(join(server.data, "operator.token"), "utf8")).trim(),
+});
 
 /** How long anything may take that a test waits for. */
 const timeout = 120_000;
@@ -106,4 +114,57 @@ test("errors say what to do", { timeout }, async () => {
   await assert.rejects(nowhere.call("plexus.version", {}), ServerLost);
   const refused = new Plexus({ url: "http://127.0.0.1:1", token: "token" }, { patienceMs: 0 });
   await assert.rejects(refused.call("plexus.version", {}), ServerLost);
+});
+
+test("a second prompt while a chat runs is refused and not repeated for ever", { timeout }, async () => {
+  const session = await plexus.create({ name: "busy", working_dir: server.work });
+  const chat = await session.chat('sim:\ntool Bash {"command":"touch busy"}\nsay done');
+  await assert.rejects(session.chat("sim:\nsay more"), (error) => {
+    assert.ok(error instanceof PlexusError);
+    assert.equal(error.kind, "busy");
+    assert.notEqual(error.hint, "");
+    return true;
+  });
+  // A callback that returns nothing leaves the request to somebody else.
+  let asked = 0;
+  const result = chat.result({ onPermission: () => { asked += 1; } });
+  for await (const waiting of plexus.approvals()) {
+    if (waiting.session_id !== session.id) continue;
+    while (asked === 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    assert.ok(await plexus.decide(waiting, { allow: true }));
+    break;
+  }
+  assert.equal(await result, "done");
+  assert.equal(asked, 1);
+});
+
+test("another service at the address is said, and a slash at its end does no harm", { timeout }, async () => {
+  const { url, token } = await where();
+  const slash = new Plexus({ url: `${url}/`, token }, { patienceMs: 0 });
+  assert.equal(typeof (await slash.call("plexus.version", {})).version, "string");
+  for (const body of ["{}", "[]", "null", '"hello"', '{"error":"not found"}', "<html>"]) {
+    const other = createServer((_, response) => response.writeHead(404).end(body));
+    await new Promise((resolve) => other.listen(0, "127.0.0.1", resolve));
+    const at = `http://127.0.0.1:${other.address().port}`;
+    const wrong = new Plexus({ url: at, token }, { patienceMs: 0 });
+    await assert.rejects(wrong.call("plexus.version", {}), (error) => {
+      assert.ok(error instanceof ServerLost, `${body}: ${error}`);
+      assert.ok(error.message.includes(at) && error.message.includes("404"), error.message);
+      return true;
+    });
+    await new Promise((resolve) => other.close(resolve));
+  }
+});
+
+test("a number that JavaScript has rounded is not sent back", { timeout }, async () => {
+  const session = await plexus.create({ name: "digits", working_dir: server.work });
+  const chat = await session.chat('sim:\ntool Bash {"command":"true","timeout":9007199254740993}\nsay done');
+  const said = await chat.result({
+    onPermission: async (asked) => {
+      const updatedInput = { ...asked.input, command: "false" };
+      await assert.rejects(plexus.decide(asked, { allow: true, updatedInput }), RangeError);
+      return { allow: false };
+    },
+  });
+  assert.equal(said, "done");
 });

@@ -23,6 +23,9 @@ GRACE_SECS = 60.0
 # The first and the longest rest before a lost call is made again.
 FIRST_REST_SECS = 0.05
 LONGEST_REST_SECS = 2.0
+# How long in all a call rests because the server is busy: a chat that runs may need hours, and its
+# caller has to know.
+BUSY_SECS = 5.0
 # Statuses of a chat that has ended.
 ENDED = ("complete", "failed", "cancelled")
 
@@ -79,18 +82,26 @@ class Plexus:
         """Nothing is held between calls, so there is nothing to close."""
 
     async def call(self, method: str, *, again: bool = False, **params: Any) -> Any:
-        """Calls any method. With `again` it is repeated while the server is lost or busy."""
+        """Calls any method.
+
+        With `again` it is repeated while the server is lost, and for a few seconds while it is
+        busy.
+        """
         loop = asyncio.get_running_loop()
         until = None if self._patience is None else loop.time() + self._patience
-        rest = FIRST_REST_SECS
+        rest, busy = FIRST_REST_SECS, 0.0
         while True:
             try:
                 return await self._once(method, params)
             except (PlexusError, ServerLost) as error:
                 pause = rest
                 if isinstance(error, PlexusError):
-                    again = again and error.kind in ("busy", "unavailable")
                     pause = max(rest, (error.retry_after_ms or 0) / 1000)
+                    if error.kind == "busy":
+                        busy += pause
+                        again = again and bool(error.retry_after_ms) and busy <= BUSY_SECS
+                    else:
+                        again = again and error.kind == "unavailable"
                 if not again or (until is not None and loop.time() + pause > until):
                     raise
             await asyncio.sleep(pause)
@@ -98,6 +109,7 @@ class Plexus:
 
     async def _once(self, method: str, params: dict[str, Any]) -> Any:
         url, token = self._where()
+        url = url.rstrip("/")
         given = {name: value for name, value in params.items() if value is not None}
         body = {"jsonrpc": "2.0", "id": 1, "method": method, "params": given}
         timeout = given.get("wait_ms", 0) / 1000 + GRACE_SECS
@@ -106,9 +118,12 @@ class Plexus:
             answer = json.loads(text)
         except ValueError as error:
             raise ServerLost(f"{url} answered {status} without JSON") from error
-        if "error" in answer:
-            raise PlexusError(method, answer["error"])
-        return answer["result"]
+        if isinstance(answer, dict):
+            if isinstance(answer.get("error"), dict):
+                raise PlexusError(method, answer["error"])
+            if answer.get("result") is not None:
+                return answer["result"]
+        raise ServerLost(f"{url} answered {status}, and not as a Plexus server does")
 
     def _where(self) -> tuple[str, str]:
         """Where the server is now: one that was started again may listen elsewhere."""
