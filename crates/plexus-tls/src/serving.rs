@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::ServerCertVerifier as _;
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{RootCertStore, ServerConfig};
+use rustls::server::ParsedCertificate;
+use rustls::{CertificateError, RootCertStore, ServerConfig};
 use sha2::{Digest as _, Sha256};
 
 /// How long before its end a certificate of ours is replaced.
@@ -168,6 +169,53 @@ pub fn still_good(cert: &Path, names: &[String]) -> bool {
     check().is_some()
 }
 
+/// Why clients refuse a certificate, whoever issued it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Unfit {
+    /// Its time has passed.
+    Expired,
+    /// Its time has not come.
+    NotYet,
+    /// It is for other names.
+    OtherName,
+}
+
+/// Says why no client that calls this server `host` takes its certificate. A certificate that
+/// cannot be read, or whose issuer nobody knows, is not found here.
+#[must_use]
+pub fn unfit(cert: &Path, host: &str) -> Option<Unfit> {
+    unfit_at(cert, host, UnixTime::now())
+}
+
+fn unfit_at(cert: &Path, host: &str, now: UnixTime) -> Option<Unfit> {
+    let chain = chain_of(cert).ok()?;
+    let certificate = chain.first()?;
+    let name = ServerName::try_from(host).ok()?;
+    // Its own root: the time and the names are checked whoever has issued it.
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone()).ok()?;
+    let provider = Arc::new(ring::default_provider());
+    let verifier =
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
+    match verifier.verify_server_cert(certificate, &[], &name, &[], now) {
+        Err(rustls::Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        )) => return Some(Unfit::Expired),
+        Err(rustls::Error::InvalidCertificate(
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
+        )) => return Some(Unfit::NotYet),
+        _ => {}
+    }
+    let parsed = ParsedCertificate::try_from(certificate).ok()?;
+    match verify_server_name(&parsed, &name) {
+        Err(rustls::Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        )) => Some(Unfit::OtherName),
+        _ => None,
+    }
+}
+
 fn chain_of(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let chain = CertificateDer::pem_file_iter(path)
         .and_then(|found| found.collect::<Result<Vec<_>, _>>())
@@ -207,6 +255,38 @@ mod tests {
         assert!(!still_good(&cert, &names(&["localhost", "other.example"])));
         assert!(!still_good(&dir.path().join("none.pem"), &names(&["localhost"])));
         assert!(!format!("{made:?}").contains("PRIVATE"), "a key is never printed");
+    }
+
+    #[test]
+    fn a_certificate_that_no_client_takes_is_known_whoever_issued_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let issuer_key = rcgen::KeyPair::generate().unwrap();
+        let mut issuer = rcgen::CertificateParams::default();
+        issuer.distinguished_name.push(rcgen::DnType::CommonName, "an issuer");
+        let issuer = rcgen::Issuer::new(issuer, issuer_key);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let mut params = rcgen::CertificateParams::new(names(&["box.example"])).unwrap();
+        params.not_before = rcgen::date_time_ymd(2020, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2021, 1, 1);
+        let issued = params.signed_by(&key, &issuer).unwrap().pem();
+        let of_itself = params.self_signed(&key).unwrap().pem();
+        let year = Duration::from_secs(366 * 24 * 3_600);
+        for pem in [issued, of_itself] {
+            let cert = dir.path().join("cert.pem");
+            std::fs::write(&cert, pem).unwrap();
+            let at = |years: u32| UnixTime::since_unix_epoch(year * years);
+            for (host, years, expected) in [
+                ("box.example", 50, None),
+                ("other.example", 50, Some(Unfit::OtherName)),
+                ("10.0.0.1", 50, Some(Unfit::OtherName)),
+                ("box.example", 52, Some(Unfit::Expired)),
+                ("box.example", 49, Some(Unfit::NotYet)),
+            ] {
+                assert_eq!(unfit_at(&cert, host, at(years)), expected, "{host} after {years}");
+            }
+            assert_eq!(unfit(&cert, "box.example"), Some(Unfit::Expired));
+        }
+        assert_eq!(unfit(&dir.path().join("none.pem"), "box.example"), None);
     }
 
     #[test]

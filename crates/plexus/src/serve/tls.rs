@@ -76,7 +76,7 @@ fn names(config: &Config, address: SocketAddr) -> Vec<String> {
 }
 
 /// Returns the host of `host`, `host:port` or `[v6]:port`.
-fn host_of(text: &str) -> String {
+pub(crate) fn host_of(text: &str) -> String {
     if let Some(v6) = text.strip_prefix('[') {
         return v6.split(']').next().unwrap_or_default().to_owned();
     }
