@@ -193,6 +193,9 @@ pub struct ResolvedApproval {
     /// Who decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_by: Option<Said<DecidedBy>>,
+    /// The receiver that the answer came through, where `decided_by` is `webhook`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receiver: Option<String>,
     /// When.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided_at: Option<Seconds>,
@@ -218,6 +221,7 @@ impl From<DecidedApproval> for ResolvedApproval {
             status: decided.status,
             created_at: decided.created_at,
             decided_by: decided.decided_by,
+            receiver: None,
             decided_at: decided.decided_at,
             message: decided.message,
             delivered_at: decided.delivered_at,

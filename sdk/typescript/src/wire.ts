@@ -1972,6 +1972,8 @@ export type ResolvedApproval = {
   input_digest: string;
   /** Why. */
   message?: string | null;
+  /** The receiver that the answer came through, where `decided_by` is `webhook`. */
+  receiver?: string | null;
   /** The session that asked. */
   session_id: SessionId;
   /** How it was decided. */

@@ -42,7 +42,7 @@ impl Approvals {
         let decision = self.decision_on(
             &record,
             answer.input_digest,
-            Reply { verdict, answers: answer.answers },
+            Reply { verdict, answers: answer.answers, receiver: None },
             by,
             answer.message,
             Again::Fine,
@@ -243,6 +243,8 @@ impl Approvals {
         message: Option<String>,
         again: Again,
     ) -> Result<Change, StoreError> {
+        let reply = reply.into();
+        let receiver = reply.receiver.clone();
         let decide = decision(record.id, record.chat, reply, by, message)?;
         let decided = Decision {
             by,
@@ -255,7 +257,7 @@ impl Approvals {
             decision: Some(decided),
             ..record.clone()
         };
-        let outbox = self.hooks.resolved(&stands)?;
+        let outbox = self.hooks.resolved(&stands, receiver)?;
         Ok(Change::DecideApproval(DecideApproval { expects_digest, again, outbox, ..decide }))
     }
 }
@@ -268,7 +270,7 @@ pub(super) fn decision(
     by: DecidedBy,
     message: Option<String>,
 ) -> Result<DecideApproval, StoreError> {
-    let Reply { verdict, answers } = reply.into();
+    let Reply { verdict, answers, receiver: _ } = reply.into();
     let event = ChatEvent::ApprovalResolved {
         approval_id: id,
         approved: matches!(verdict, Verdict::Allow { .. }),

@@ -13,11 +13,13 @@ use crate::session::SessionConfig;
 pub(crate) struct Reply {
     pub(crate) verdict: Verdict,
     pub(crate) answers: Option<Answers>,
+    /// The receiver that it came through, if any.
+    pub(crate) receiver: Option<String>,
 }
 
 impl From<Verdict> for Reply {
     fn from(verdict: Verdict) -> Self {
-        Self { verdict, answers: None }
+        Self { verdict, answers: None, receiver: None }
     }
 }
 

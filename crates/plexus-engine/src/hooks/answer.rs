@@ -98,7 +98,10 @@ impl HookAnswers {
         if record.status != ApprovalStatus::Pending {
             return Err(used(&record));
         }
-        let reply = self.reply(&record, answer.approve, answer.answers).await?;
+        let reply = Reply {
+            receiver: Some(claim.receiver.clone()),
+            ..self.reply(&record, answer.approve, answer.answers).await?
+        };
         let decision = self.approvals.decision_on(
             &record,
             Some(answer.input_digest.unwrap_or_else(|| record.input_digest.clone())),
@@ -160,7 +163,7 @@ impl HookAnswers {
         let config = SessionConfig::of(&session)?;
         let answered = self.approvals.answered(record, &config, answers.as_ref())?;
         let updated_input = answered.as_ref().map(JsonText::of).transpose()?;
-        Ok(Reply { verdict: Verdict::Allow { updated_input }, answers })
+        Ok(Reply { answers, ..Verdict::Allow { updated_input }.into() })
     }
 }
 

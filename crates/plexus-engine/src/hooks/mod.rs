@@ -21,7 +21,7 @@ use plexus_store::{
 };
 use plexus_wire::{
     AskedApproval, BareSession, ChatEnded, EndedSession, HookBody, HookEvent, HookMessage,
-    HookRespond, RiskLevel,
+    HookRespond, ResolvedApproval, RiskLevel,
 };
 use uuid::Uuid;
 
@@ -221,8 +221,13 @@ impl Hooks {
         Ok(told.into_iter().map(Change::Enqueue).collect())
     }
 
-    /// Tells of a request that is settled. `record` is the approval after the decision.
-    pub(crate) fn resolved(&self, record: &ApprovalRecord) -> Result<Vec<OutboxEntry>, StoreError> {
+    /// Tells of a request that is settled. `record` is the approval after the decision, `receiver`
+    /// whom its answer came through.
+    pub(crate) fn resolved(
+        &self,
+        record: &ApprovalRecord,
+        receiver: Option<String>,
+    ) -> Result<Vec<OutboxEntry>, StoreError> {
         let event = match record.status {
             ApprovalStatus::Expired => HookEvent::ApprovalExpired,
             ApprovalStatus::Pending
@@ -230,7 +235,10 @@ impl Hooks {
             | ApprovalStatus::Denied
             | ApprovalStatus::Cancelled => HookEvent::ApprovalResolved,
         };
-        self.tell(event, || Ok(HookBody::Resolved { approval: as_decision(record).into() }.into()))
+        self.tell(event, || {
+            let approval = ResolvedApproval { receiver, ..as_decision(record).into() };
+            Ok(HookBody::Resolved { approval }.into())
+        })
     }
 
     /// Tells of a chat that has ended.

@@ -10,12 +10,18 @@ use super::screen::{duration, now_ms};
 use super::server::failed;
 use super::{exit, sanitize, screen};
 
+/// What is said where nobody is told anything.
+const NONE: &str = "no receivers; `[[notify]]` in plexus.toml adds one: docs/notify.md says how";
+
 /// Lists receivers, or tests one.
 pub(super) async fn notify(global: &Global, arguments: &Notify) -> Result<u8> {
     let client = Client::from_data_dir(global.data_dir()?);
     match &arguments.command {
         None => {
             let listed = client.notify().receivers().await.map_err(failed)?;
+            if listed.receivers.is_empty() && !arguments.json {
+                screen::line(NONE)?;
+            }
             for receiver in listed.receivers {
                 let words = format!("{:<16} {}", receiver.name, stands(&receiver));
                 screen::line(&if arguments.json {

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Receivers;
 use super::kinds::{Attempt, To, webhook};
-use super::message::{Frame, Message};
+use super::message::{Frame, Message, names};
 use super::receiver::Receiver;
 
 /// Entries that are read at once. They are sent one after the other, so this bounds memory, not
@@ -174,7 +174,12 @@ impl Line {
         }
         let events: Vec<HookMessage> =
             entries.iter().filter_map(|entry| engine.hook_message(entry, public_url)).collect();
-        let frame = Frame { detail: self.receiver.detail, to: &self.receiver.to, public_url };
+        let names = match names(&*self.store, &events).await {
+            Ok(names) => names,
+            Err(problem) => return Attempt::Unreachable(problem.to_string()),
+        };
+        let (detail, to) = (self.receiver.detail, &self.receiver.to);
+        let frame = Frame { detail, to, names: &names, public_url };
         if let To::Webpush(_) = self.receiver.to
             && let Err(problem) = self.receivers.forget_revoked(&*self.store).await
         {

@@ -107,9 +107,15 @@ impl Receivers {
         let receivers = self.all();
         let receiver = receivers.iter().find(|it| it.name == name).ok_or_else(|| {
             let known: Vec<&str> = receivers.iter().map(|it| it.name.as_str()).collect();
+            let hint = match known.as_slice() {
+                [] => "none is configured; `[[notify]]` in plexus.toml adds one, and \
+                       docs/notify.md says how"
+                    .to_owned(),
+                known => format!("the receivers are: {}", known.join(", ")),
+            };
             CallError::not_found(format_args!("test {name:?}: no receiver has this name"))
                 .with_field("name")
-                .with_hint(format_args!("the receivers are: {}", known.join(", ")))
+                .with_hint(hint)
         })?;
         if let To::Webhook(_) = receiver.to {
             return Err(CallError::invalid(

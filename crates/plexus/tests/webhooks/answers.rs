@@ -164,6 +164,7 @@ async fn a_token_works_after_a_restart_and_not_for_a_receiver_that_may_no_longer
     assert_eq!((status, &done["status"]), (StatusCode::OK, &json!("denied")), "{done}");
     let resolved = receiver.wait_for_type("approval.resolved").await.body();
     assert_eq!(resolved["approval"]["decided_by"], "webhook");
+    assert_eq!(resolved["approval"]["receiver"], "phone");
     drop(setup);
 
     let silent = Receiver::new(|_| Act::Take).await;

@@ -2278,6 +2278,8 @@ class ResolvedApproval(TypedDict):
     """The digest of the input."""
     message: NotRequired[str | None]
     """Why."""
+    receiver: NotRequired[str | None]
+    """The receiver that the answer came through, where `decided_by` is `webhook`."""
     session_id: SessionId
     """The session that asked."""
     status: ApprovalStatus

@@ -23,6 +23,7 @@ use super::super::http::{Address, Connection, NoAnswer, connect, exchange};
 use super::super::listen::{Heard, Listening, Pause};
 use super::super::message::{Item, Message};
 use super::{Attempt, BUTTONS};
+use crate::cli::sanitize;
 use crate::cli::screen::cut;
 
 /// The most that is read of an answer, and of a frame. A press brings its whole message along.
@@ -210,7 +211,11 @@ impl Slack {
                 let token = SecretToken::new(action["value"].as_str().unwrap_or_default());
                 listening.decide(&token, approve).await
             } else {
-                let who = format!("user {user:?} in channel {channel:?} of Slack");
+                let word = |id: &str| match id {
+                    "" => "unknown".to_owned(),
+                    id => sanitize::one_line(id).into_owned(),
+                };
+                let who = format!("user {} in channel {} of Slack", word(user), word(channel));
                 listening.stranger(&who).await
             };
             let telling = async {

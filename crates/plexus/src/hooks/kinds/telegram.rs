@@ -134,7 +134,8 @@ impl Telegram {
         let may = chat == Some(self.chat) && user.is_some_and(|user| self.users.contains(&user));
         let heard = match (may, data.split_at_checked(1)) {
             (false, _) => {
-                let who = format!("user {user:?} in chat {chat:?} of Telegram");
+                let word = |id: Option<i64>| id.map_or("unknown".to_owned(), |id| id.to_string());
+                let who = format!("user {} in chat {} of Telegram", word(user), word(chat));
                 listening.stranger(&who).await
             }
             (true, Some((word @ ("a" | "d"), short))) => {

@@ -5,14 +5,20 @@
 //! [`Message`]: a title, a text, and for each request that waits an [`Item`] with what its buttons
 //! need.
 
-use plexus_core::{ApprovalId, SecretToken};
-use plexus_store::UnixMillis;
-use plexus_wire::{AskedApproval, HookBody, HookEvent, HookMessage, Json, RiskLevel};
+use std::collections::BTreeMap;
+
+use plexus_core::{ApprovalId, SecretToken, SessionId};
+use plexus_store::{Store, StoreError, UnixMillis};
+use plexus_wire::{
+    ApprovalStatus, AskedApproval, BareSession, DecidedBy, HookBody, HookEvent, HookMessage, Json,
+    RiskLevel, Said,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::kinds::To;
+use crate::cli::render::decider;
 use crate::cli::screen::{cut, duration};
 use crate::cli::{render, sanitize};
 
@@ -45,12 +51,17 @@ const MIN_NAME_CHARS: usize = 10;
 /// The fewest bytes of an input beside which there is room for the reasons of its risk.
 const MIN_SHOWN_BYTES: usize = 40;
 
+/// Names of sessions, by their ids.
+pub(super) type SessionNames = BTreeMap<SessionId, String>;
+
 /// What a message may hold, where it goes and where links lead.
 #[derive(Clone, Copy)]
 pub(super) struct Frame<'a> {
     pub(super) detail: Detail,
     /// Who says whether the finished message is short enough.
     pub(super) to: &'a To,
+    /// The names of sessions whose events do not hold them.
+    pub(super) names: &'a SessionNames,
     /// Where the dashboard is reached from outside.
     pub(super) public_url: Option<&'a str>,
 }
@@ -97,7 +108,7 @@ impl Message {
     pub(super) fn about(events: Vec<HookMessage>, frame: Frame<'_>) -> Option<Self> {
         let id = events.first()?.id;
         let drafts: Vec<Draft> =
-            events.into_iter().map(|event| Draft::of(event, frame.detail)).collect();
+            events.into_iter().map(|event| Draft::of(event, frame.detail, frame.names)).collect();
         let ends_at = drafts
             .iter()
             .map(|draft| draft.ends_at)
@@ -239,13 +250,18 @@ struct Draft {
 }
 
 impl Draft {
-    fn of(message: HookMessage, detail: Detail) -> Self {
+    fn of(message: HookMessage, detail: Detail, names: &SessionNames) -> Self {
         let HookMessage { id, event, created_at, body, respond } = message;
         let name = |text: &str| Part::Name(sanitize::one_line(text).into_owned());
         let words = |text: &str| Part::Words(text.to_owned());
         let says = |text: &str| match detail {
             Detail::None => String::new(),
             Detail::Summary | Detail::Full => cut(&sanitize::one_line(text), SUMMARY_CHARS),
+        };
+        // A session that was deleted meanwhile has its id alone.
+        let session = |id: SessionId| {
+            let known = names.get(&id).cloned();
+            [name(&known.unwrap_or_else(|| format!("session {id}"))), words(": ")]
         };
         let mut draft = Self::default();
         let body = match body {
@@ -268,10 +284,14 @@ impl Draft {
                 HookBody::Asked { approval: kept_back(approval, detail) }
             }
             HookBody::Resolved { mut approval } => {
-                let by = approval.decided_by.as_ref().map(|by| format!(" by {by}"));
+                let by = decided_by(approval.decided_by.as_ref(), approval.receiver.as_deref());
+                draft.title.extend(session(approval.session_id));
                 draft.title.extend([
                     name(&approval.tool_name),
-                    Part::Words(format!(": {}{}", approval.status, by.unwrap_or_default())),
+                    match approval.status.known() {
+                        Some(ApprovalStatus::Expired) => words(" expired"),
+                        _ => Part::Words(format!(" was {}{by}", approval.status)),
+                    },
                 ]);
                 draft.shown = approval.message.as_deref().map(says).unwrap_or_default();
                 if detail == Detail::None {
@@ -299,12 +319,13 @@ impl Draft {
                 ]);
                 HookBody::Budget(used)
             }
-            HookBody::Breach { session, what } => {
-                draft.title.push(words("A run did what nobody allowed, and was stopped"));
+            HookBody::Breach { session: BareSession { id, .. }, what } => {
+                draft.title.extend(session(id));
+                draft.title.push(words("a run did what nobody allowed, and was stopped"));
                 draft.shown = says(&what);
                 draft.level = Some(RiskLevel::Critical);
                 let what = if detail == Detail::None { String::new() } else { what };
-                HookBody::Breach { session, what }
+                HookBody::Breach { session: BareSession { id }, what }
             }
         };
         draft.event = Some(HookMessage { id, event, created_at, body, respond });
@@ -389,6 +410,16 @@ impl Draft {
     }
 }
 
+/// Says who decided, after what became of the request.
+fn decided_by(by: Option<&Said<DecidedBy>>, receiver: Option<&str>) -> String {
+    match (by.and_then(|by| by.known()), receiver) {
+        (Some(DecidedBy::Webhook), Some(receiver)) => format!(" through {receiver}"),
+        // The status says it: it has expired, or was cancelled.
+        (Some(DecidedBy::Deadline | DecidedBy::AgentEnded) | None, _) => String::new(),
+        (Some(by), _) => format!(" by {}", decider(*by)),
+    }
+}
+
 fn word(ended: &plexus_wire::ChatEnded) -> String {
     serde_json::to_value(ended.status)
         .ok()
@@ -467,6 +498,27 @@ fn kept_back(approval: AskedApproval, detail: Detail) -> AskedApproval {
     }
 }
 
+/// Reads the names of the sessions of these events that do not hold them.
+pub(super) async fn names(
+    store: &dyn Store,
+    events: &[HookMessage],
+) -> Result<SessionNames, StoreError> {
+    let mut names = SessionNames::new();
+    for event in events {
+        let id = match &event.body {
+            HookBody::Resolved { approval } => approval.session_id,
+            HookBody::Breach { session, .. } => session.id,
+            HookBody::Asked { .. } | HookBody::Ended(_) | HookBody::Budget(_) => continue,
+        };
+        match store.session(id).await {
+            Ok(session) => names.insert(id, session.name),
+            Err(StoreError::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
+    }
+    Ok(names)
+}
+
 /// The word of a level.
 pub(super) fn risk_word(level: RiskLevel) -> &'static str {
     match level {
@@ -481,8 +533,9 @@ pub(super) fn risk_word(level: RiskLevel) -> &'static str {
 pub(super) fn standing(error: &plexus_core::CallError) -> String {
     match &error.standing {
         Some(stands) => {
-            let word = |field: &str| stands[field].as_str().unwrap_or("decided").to_owned();
-            format!("Too late: it is already {} by {}.", word("status"), word("decided_by"))
+            let status = stands["status"].as_str().unwrap_or("decided");
+            let by = serde_json::from_value(stands["decided_by"].clone()).ok();
+            format!("Too late: it is already {status}{}.", decided_by(by.as_ref(), None))
         }
         None => format!("Could not {}.", error.message),
     }

@@ -9,6 +9,7 @@ use crate::hooks::kinds::To;
 use crate::hooks::notify;
 
 const URL: &str = "https://plexus.example.org";
+const SESSION: &str = "01a1de6b-3b15-70ca-afc7-c3f165592f7c";
 
 /// The receivers that show messages to people.
 fn receivers() -> Vec<To> {
@@ -69,7 +70,8 @@ fn command(name: &str, command: &str) -> HookMessage {
 }
 
 fn about(events: Vec<HookMessage>, to: &To, detail: Detail) -> Message {
-    Message::about(events, Frame { detail, to, public_url: Some(URL) }).unwrap()
+    let names = [(SESSION.parse().unwrap(), "review".to_owned())].into();
+    Message::about(events, Frame { detail, to, names: &names, public_url: Some(URL) }).unwrap()
 }
 
 #[test]
@@ -154,4 +156,40 @@ fn a_link_leads_to_the_first_request_on_the_page_for_phones() {
         let message = about(events[..many].to_vec(), &telegram(), Detail::None);
         assert_eq!(message.url.as_deref(), Some(expected.as_str()));
     }
+}
+
+#[test]
+fn a_decision_names_the_session_and_who_decided() {
+    let resolved = |session: &str, status: &str, by: Value, receiver: Option<&str>| {
+        let event: HookMessage = serde_json::from_value(json!({
+            "id": Uuid::now_v7(),
+            "type": "approval.resolved",
+            "created_at": 1,
+            "approval": {
+                "approval_id": Uuid::now_v7(),
+                "session_id": session,
+                "tool_name": "Write",
+                "tool_use_id": "t",
+                "input_digest": "0",
+                "status": status,
+                "created_at": 1,
+                "decided_by": by,
+                "receiver": receiver,
+            },
+        }))
+        .unwrap();
+        about(vec![event], &telegram(), Detail::None).title
+    };
+    for (status, by, receiver, expected) in [
+        ("allowed", json!("webhook"), Some("phone"), "review: Write was allowed through phone"),
+        ("denied", json!("operator"), None, "review: Write was denied by operator"),
+        ("allowed", json!({"rule": SESSION}), None, "review: Write was allowed by rule"),
+        ("expired", json!("deadline"), None, "review: Write expired"),
+        ("allowed", json!("webhook"), None, "review: Write was allowed by webhook"),
+    ] {
+        assert_eq!(resolved(SESSION, status, by, receiver), expected);
+    }
+    let gone = Uuid::now_v7().to_string();
+    let title = resolved(&gone, "denied", json!("operator"), None);
+    assert_eq!(title, format!("session {gone}: Write was denied by operator"));
 }

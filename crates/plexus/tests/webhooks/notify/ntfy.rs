@@ -159,6 +159,20 @@ async fn a_token_fetches_nothing_that_its_message_kept_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_message_about_a_decision_names_the_session_and_the_receiver() {
+    let ntfy = Ntfy::start(TOKEN);
+    let decisions = "events = [\"approval.resolved\"]";
+    let config = [to(&ntfy, "phone", DECIDES), to(&ntfy, "told", decisions)].concat();
+    let setup = server_with_tokens(&config).await;
+    let session = setup.create("asks", json!({})).await;
+    setup.ask(&session).await;
+    let (status, done) = Ntfy::press(&message_about(&ntfy, "phone").await, "Allow").await;
+    assert_eq!(status, 200, "{done}");
+    let told = message_about(&ntfy, "told").await;
+    assert_eq!(told["title"], "asks: Write was allowed through phone", "{told:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_service_that_is_down_is_told_once_when_it_is_back() {
     let mut ntfy = Ntfy::start(TOKEN);
     let setup = server_with_tokens(&to(&ntfy, "phone", DECIDES)).await;
@@ -277,6 +291,11 @@ async fn only_what_is_grave_enough_and_not_in_quiet_hours_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_entry_changes_nothing_at_a_reload_and_is_said() {
     let setup = server_with_tokens("").await;
+    for arguments in [&["notify"][..], &["notify", "test", "me"]] {
+        let (good, words) = plexus(&setup, arguments).await;
+        assert_eq!(good, arguments.len() == 1, "{words}");
+        assert!(words.contains("docs/notify.md says how"), "{words}");
+    }
     let config = entry("me", "ntfy", "topic = \"t\"\nanswers = true");
     setup.reconfigure(&config, "the receivers stay as they were").await;
     assert!(setup.server.log().contains("answers = true needs detail"), "{}", setup.server.log());

@@ -78,7 +78,10 @@ async fn strangers_and_forged_buttons_decide_nothing_and_a_new_socket_goes_on() 
         assert!(told.starts_with("Could not accept this token"), "{told}");
     }
     assert_waiting(&setup, &[&approval]).await;
-    assert!(setup.audit("refused").await.len() >= 4, "what was tried is on record");
+    let refused = setup.audit("refused").await;
+    assert!(refused.len() >= 4, "what was tried is on record");
+    let who = format!("user U0OTHER in channel {CHANNEL} of Slack");
+    assert!(refused.iter().any(|line| line.to_string().contains(&who)), "{refused:#?}");
     let before = slack.sockets();
     slack.renew();
     eventually_async("another socket", PATIENCE, || {

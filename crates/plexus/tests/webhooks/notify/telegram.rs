@@ -70,7 +70,11 @@ async fn strangers_forged_buttons_and_other_chats_decide_nothing() {
     }
     assert_waiting(&setup, &[&approval, &second]).await;
     assert!(setup.audit("approval.answered").await.is_empty());
-    assert!(setup.audit("refused").await.len() >= 3, "what was tried is on record");
+    let refused = setup.audit("refused").await;
+    assert!(refused.len() >= 3, "what was tried is on record");
+    let who = format!("user {} in chat ", ME + 1);
+    assert!(refused.iter().any(|line| line.to_string().contains(&who)), "{refused:#?}");
+    assert!(!setup.server.log().contains("Some("), "the log is in words");
     assert_eq!(telegram.press(ME, &messages[1], "Allow").await, "It is allowed.");
     assert_waiting(&setup, &[&approval]).await;
 }
