@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { message, until } from "./browser.mjs";
-import { standInOnly, startTarget } from "./target.mjs";
+import { realOnly, standInOnly, startTarget } from "./target.mjs";
 
 let target;
 before(async () => (target = await startTarget()));
@@ -142,6 +142,93 @@ test("an edit shows its difference, refuses broken JSON, and runs instead", asyn
   // An agent may make the path absolute before it asks; what was edited is the content.
   assert.deepEqual(decision.updated_input, { ...approval.input, content: "one\n2\nthree\n" });
   check();
+  await close();
+});
+
+// No double holds it: JavaScript's own numbers make 1234567890123456800 of it.
+const MESSAGE = "1234567890123456789";
+const deletes = [`tool mcp__discord__delete_message {"channel":"general","message_id":${MESSAGE},"ratio":1.0,"note":"spam"}`];
+
+test("a number is shown and allowed as it was asked", realOnly, async () => {
+  const session = await target.run("long-number", deletes);
+  const { page, approval, check, close } = await openApproval(session);
+  const article = page.getByRole("article");
+  for (const words of [MESSAGE, "1.0"]) await article.getByText(words, { exact: true }).waitFor();
+  await page.getByRole("option", { name: new RegExp(session.name) }).getByText(MESSAGE).waitFor();
+  await page.keyboard.press("v");
+  await article.getByText(`"message_id": ${MESSAGE},`).waitFor();
+  await article.getByText(`"ratio": 1.0`).waitFor();
+  await page.keyboard.press("y");
+  assert.equal((await target.decision(approval.id)).status, "allowed");
+  check();
+  await close();
+});
+
+test("an edit of one field leaves the digits of the others, and numbers are edited digit by digit", realOnly, async () => {
+  /** What ran instead, by the server's own words. */
+  const ran = async (session, approval) => {
+    await target.decision(approval.id);
+    return /"updated_input":(\{[^}]*\})/.exec(await target.answer("loopback.history", { session_id: session.id }))?.[1];
+  };
+  const fields = ["channel", "message_id", "ratio", "note"];
+  const part = (text, name) => new RegExp(`"${name}":([^,}]*)`).exec(text)?.[1];
+
+  const first = await target.run("edit-note", deletes);
+  const note = await openApproval(first);
+  await note.page.keyboard.press("e");
+  await note.page.getByRole("textbox", { name: "note" }).fill("ham");
+  await note.page.getByRole("group", { name: "note" }).waitFor();
+  assert.equal(await note.page.getByRole("group", { name: "message_id" }).count(), 0, "nothing else is changed");
+  await note.page.getByRole("button", { name: /^Allow with edit/ }).click();
+  const noteRan = await ran(first, note.approval);
+  assert.deepEqual(fields.map((name) => part(noteRan, name)), ['"general"', MESSAGE, "1.0", '"ham"']);
+
+  const second = await target.run("edit-number", deletes);
+  const number = await openApproval(second);
+  await number.page.keyboard.press("e");
+  const field = number.page.getByRole("textbox", { name: "message_id" });
+  assert.equal(await field.inputValue(), MESSAGE);
+  await field.fill(`${MESSAGE}000`);
+  await number.page.getByText("has more digits than the server keeps").waitFor();
+  await until("it to be refused", () => number.page.getByRole("button", { name: /^Allow/ }).isDisabled());
+  await field.fill("1234567890123456790");
+  await number.page.getByRole("button", { name: "Edit as JSON" }).click();
+  assert.match(await number.page.getByLabel("Input as JSON").inputValue(), /"message_id": 1234567890123456790,/);
+  await number.page.getByRole("button", { name: /^Allow with edit/ }).click();
+  const numberRan = await ran(second, number.approval);
+  assert.deepEqual(fields.map((name) => part(numberRan, name)), ['"general"', "1234567890123456790", "1.0", '"spam"']);
+  for (const opened of [note, number]) {
+    opened.check();
+    await opened.close();
+  }
+});
+
+test("what is not shown as it was asked cannot be allowed, alone or together with others", async () => {
+  const session = await target.run("other-input", [ask("touch asked-for")]);
+  const [approval] = await target.pending(session.id);
+  const { page, check, close } = await target.page("/history");
+  const answered = [];
+  await page.route("**/rpc", async (route) => {
+    if (route.request().postData().includes("loopback.respond")) answered.push(route.request().postData());
+    const response = await route.fetch();
+    await route.fulfill({ response, body: (await response.text()).replaceAll("touch asked-for", "touch harmless") });
+  });
+  await page.goto(`${target.url}/#/queue/${approval.id}`);
+  await page.getByRole("alert").getByText(`In a terminal, plexus approve ${approval.id} is exact.`).waitFor();
+  assert(await page.getByRole("button", { name: /^Allow/ }).isDisabled());
+  await page.keyboard.press("x");
+  await page.getByText("1 marked").waitFor();
+  await page.keyboard.press("Y");
+  await message(page, "is not exactly what was asked");
+  assert.deepEqual(answered, []);
+  assert.equal((await target.pending(session.id))[0].id, approval.id, "it still waits");
+  // Nobody needs to have read it for a no.
+  await page.getByRole("button", { name: /^Deny/ }).click();
+  await page.getByRole("button", { name: /^Deny/ }).click();
+  assert.equal((await target.decision(approval.id)).status, "denied");
+  check();
+  // A call may be on its way back while the page is closed.
+  await page.unrouteAll({ behavior: "ignoreErrors" });
   await close();
 });
 

@@ -57,6 +57,21 @@ test("a link pairs a phone, which shows the whole input and both digests, and al
   await close();
 });
 
+test("a phone shows and allows a number with all its digits", realOnly, async () => {
+  const { page, check, close } = await pair("digits");
+  const session = await target.run("digits", ['tool mcp__discord__delete_message {"message_id":1234567890123456789}']);
+  const [approval] = await target.pending(session.id);
+  await page.getByRole("link", { name: new RegExp(session.name) }).getByText("1234567890123456789").waitFor();
+  await page.goto(`${target.url}/phone#/approve/${approval.id}`);
+  await page.getByText("1234567890123456789", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Show as JSON" }).tap();
+  await page.getByText('"message_id": 1234567890123456789').waitFor();
+  assert.equal(await page.locator("[data-digest=shown]").textContent(), approval.input_digest);
+  await allow(page);
+  check();
+  await close();
+});
+
 test("a question that somebody else has answered says what stands", realOnly, async () => {
   const { page, check, close } = await pair("late");
   const session = await target.run("late", command("touch late"));

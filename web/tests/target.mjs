@@ -34,9 +34,13 @@ export async function startTarget({ real, ...options } = {}) {
   const { url } = server;
   const token = own?.token ?? server.token;
 
-  const call = async (method, params = {}) => {
+  /** The text of an answer, whose numbers have all their digits. */
+  const answer = async (method, params = {}) => {
     const response = await fetch(`${url}/rpc`, { method: "POST", headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` }, body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }) });
-    const { result, error } = await response.json();
+    return response.text();
+  };
+  const call = async (method, params) => {
+    const { result, error } = JSON.parse(await answer(method, params));
     assert(!error, `${method}: ${JSON.stringify(error)}`);
     return result;
   };
@@ -59,6 +63,7 @@ export async function startTarget({ real, ...options } = {}) {
     world: own?.world,
     folder,
     call,
+    answer,
     page: (route, more = {}) => openPage(browser, { url, token, route, ...more }),
 
     start,

@@ -3,6 +3,7 @@
 // The token is held by `auth.ts`; a 401 tells it that the token is no longer good. Every failure that reaches a caller is an
 // [`RpcError`] whose `kind` says what can be done next and whose `message` and `hint` are fit to be shown.
 
+import { readWire, write } from "./exact.ts";
 import type { CallError, ErrorKind, Methods, Standing } from "./wire.ts";
 
 /** Where the API lives: beside the page, so that a path prefix of a proxy is kept. */
@@ -67,7 +68,7 @@ export class RpcClient {
       const response = await fetch(apiUrl("rpc"), {
         method: "POST",
         headers: { "Content-Type": "application/json", Authorization: `Bearer ${this.credentials.token() ?? ""}` },
-        body: JSON.stringify(messages.length === 1 ? messages[0] : messages),
+        body: write(messages.length === 1 ? messages[0] : messages),
         signal: AbortSignal.timeout(CALL_TIMEOUT_MS),
         cache: "no-store",
       });
@@ -96,7 +97,7 @@ export class RpcClient {
 
 async function readAnswers(response: Response): Promise<Answer[]> {
   try {
-    const body = (await response.json()) as Answer | Answer[];
+    const body = readWire(await response.text()) as Answer | Answer[];
     return Array.isArray(body) ? body : [body];
   } catch {
     throw new RpcError("unavailable", `the server answered ${response.status} without an answer to the call`);

@@ -1,5 +1,6 @@
 // What a tool call is about, in one line, and the file changes in its input.
 
+import { write } from "./exact.ts";
 import { exactText } from "./text.ts";
 import type { FileChange, Json, JsonObject, ToolTarget } from "./wire.ts";
 
@@ -8,7 +9,7 @@ const GUESSED_FIELDS = ["command", "file_path", "notebook_path", "url", "query",
 
 /** What tells a call from others: the command, the path, the address. A call whose target has no such part is told by its whole input. */
 export function summarize(input: JsonObject, said?: ToolTarget | null): string {
-  const line = ((said ? subject(said, input) : guess(input)) || JSON.stringify(input) || "").slice(0, SUMMARY_CHARS + 1);
+  const line = ((said ? subject(said, input) : guess(input)) || write(input)).slice(0, SUMMARY_CHARS + 1);
   return exactText(line.length > SUMMARY_CHARS ? `${line.slice(0, SUMMARY_CHARS)}…` : line).replaceAll("\n", " ⏎ ");
 }
 
@@ -104,7 +105,7 @@ export function outputText(output: Json | undefined): string {
   if (output == null) return "";
   if (typeof output === "string") return output;
   if (Array.isArray(output) && output.every((block) => isTextBlock(block))) return output.map((block) => (block as { text: string }).text).join("\n");
-  return JSON.stringify(output, null, 2);
+  return write(output, 2);
 }
 
 function isTextBlock(block: Json): boolean {

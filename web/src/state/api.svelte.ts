@@ -5,6 +5,7 @@
 // whatever is on the page should be read again. Subscribing comes first and reading second, so nothing falls between.
 
 import { exchangeCode, forgetToken, loadToken, saveToken, takeCodeFromAddress } from "../lib/auth.ts";
+import { readWire } from "../lib/exact.ts";
 import { REJECTED } from "../lib/hub.ts";
 import { apiUrl, RpcClient } from "../lib/rpc.ts";
 import type { Connection, SseMessage } from "../lib/sse.ts";
@@ -145,7 +146,7 @@ class Api {
 /** An unreadable message is skipped: the event itself is in the store and comes with the next page. */
 function parseEvent(data: string): FollowedEvent | null {
   try {
-    const value = JSON.parse(data) as FollowedEvent;
+    const value = readWire(data) as FollowedEvent;
     return typeof value.session_id === "string" && typeof value.seq === "number" && typeof value.event?.type === "string" ? value : null;
   } catch {
     return null;

@@ -5,6 +5,7 @@
 
 import { SvelteMap } from "svelte/reactivity";
 import { coalesce } from "../lib/coalesce.ts";
+import { isConfirmed, unconfirmedWords } from "../lib/digest.ts";
 import { deciderName } from "../lib/deciders.ts";
 import { plural } from "../lib/format.ts";
 import { questionLine, questionOf } from "../lib/questions.ts";
@@ -67,8 +68,12 @@ class Approvals {
   /** Sends one decision. Returns whether the approval is now decided, by us or by somebody else. */
   async decide(approval: Approval, verdict: Verdict): Promise<boolean> {
     if (this.busy.has(approval.id)) return false;
-    this.busy.set(approval.id, true);
     const what = `${approval.tool_name} of ${approval.session_name}`;
+    if (verdict.approve && !isConfirmed(approval)) {
+      toasts.show("error", `Could not allow ${what}: ${unconfirmedWords(approval.id)}`);
+      return false;
+    }
+    this.busy.set(approval.id, true);
     try {
       const answer = await api.call("loopback.respond", { approval_id: approval.id, input_digest: approval.input_digest, ...verdict });
       const words = doneWords(approval, verdict);

@@ -1,6 +1,7 @@
 // The small parts that know no page: sums of heights, differences, the stream's parser, text made visible, patterns.
 
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { readTarget } from "../mock/targets.mjs";
 import { load } from "./load.mjs";
@@ -288,9 +289,50 @@ test("a new session takes over a directory and a free name", async () => {
 });
 
 test("the digest of an input is the one that the server makes", async () => {
-  const { canonical, inputDigest } = await load("lib/digest.ts");
+  const { canonical, inputDigest, isConfirmed } = await load("lib/digest.ts");
+  const { readExact } = await load("lib/exact.ts");
   const text = String.raw`{"numbers":[333333333.33333329,1E30,4.50,2e-3,0.000000000000000000000000001],"string":"\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/","literals":[null,true,false]}`;
-  assert.equal(canonical(JSON.parse(text)), String.raw`{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}`);
+  for (const read of [JSON.parse, readExact]) assert.equal(canonical(read(text)), String.raw`{"literals":[null,true,false],"numbers":[333333333.3333333,1e+30,4.5,0.002,1e-27],"string":"€$\u000f\nA'B\"\\\\\"/"}`);
   assert.equal(canonical({ "\ufb33": 1, "\u{1f600}": 2 }), '{"\u{1f600}":2,"\ufb33":1}');
-  assert.equal(await inputDigest({}), "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a");
+  assert.equal(inputDigest({}), "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a");
+  // As `write_number` of crates/plexus-core/src/digest.rs: integers of 64 bits keep their digits, all else is a double.
+  const numbers = "[1234567890123456789,18446744073709551615,-9223372036854775808,9007199254740993.0,18446744073709551617,1.0,-0,-0.0,1E2,1e21]";
+  assert.equal(canonical(readExact(numbers)), "[1234567890123456789,18446744073709551615,-9223372036854775808,9007199254740992,18446744073709552000,1,0,0,100,1e+21]");
+  const input_digest = createHash("sha256").update('{"id":1234567890123456789}').digest("hex");
+  assert(isConfirmed({ input: readExact('{"id":1234567890123456789}'), input_digest }));
+  assert(!isConfirmed({ input: JSON.parse('{"id":1234567890123456789}'), input_digest }), "a number that was rounded is not confirmed");
+});
+
+test("SHA-256 is that of everybody else, whatever the length", async () => {
+  const { sha256 } = await load("lib/sha256.ts");
+  for (const length of [0, 1, 54, 55, 56, 57, 63, 64, 65, 119, 120, 1_000, 100_003]) {
+    const bytes = Uint8Array.from({ length }, () => pick(256));
+    assert.equal(sha256(bytes), createHash("sha256").update(bytes).digest("hex"), `${length} bytes`);
+  }
+});
+
+test("a number keeps its digits from the server's answer to what is shown and sent", async () => {
+  const { ExactNumber, readExact, readWire, write } = await load("lib/exact.ts");
+  const answer = String.raw`{"cost":1.0,"approvals":[{"created_at":1700000000.5,"input":{"message_id":1234567890123456789,"least":-9223372036854775808,"ratio":1.0,"small":1e-7,"plain":[1,-2.5,0],"zero":-0,"__proto__":"seen","say":"1234567890123456789, [1.0] \" \\","deep":{"output":[18446744073709551615,{}]},"none":[]}}]}`;
+  const read = readWire(answer);
+  assert.equal(read.cost, 1, "the page counts with the server's own numbers");
+  assert.equal(read.approvals[0].created_at, 1_700_000_000.5);
+  const { input } = read.approvals[0];
+  assert(input.message_id instanceof ExactNumber);
+  assert.deepEqual(input.plain, [1, -2.5, 0], "a number that a double prints alike stays a number");
+  assert.deepEqual(Object.getOwnPropertyDescriptor(input, "__proto__").value, "seen");
+  assert.equal(write(read), answer.replace("1.0", "1"));
+  assert.equal(JSON.stringify(input.message_id), '"1234567890123456789"', "whoever forgets to write it exactly sends no other number");
+
+  for (const text of ["1234567890123456789", " 1.50 ", "-0", "[1E2, 2]", '{"a": 0.1}', "12", '"1.0"', "null"]) assert.equal(write(readExact(text)), text.trim().replace(", ", ",").replace(": ", ":"), text);
+  for (const broken of ["", "1.", "{1234567890123456789}", "[1.0", '{"a":1.0}}']) assert.throws(() => readExact(broken), SyntaxError, broken);
+  const plain = { a: [1, "x\n\u0001", null, true, { b: [] }, {}], c: undefined, d: [undefined] };
+  for (const indent of [0, 2]) assert.equal(write(plain, indent), JSON.stringify(plain, null, indent));
+  assert.equal(write(readExact('{"a":[1.0]}'), 2), '{\n  "a": [\n    1.0\n  ]\n}');
+});
+
+test("a number that the server would change is found", async () => {
+  const { readExact, unkept } = await load("lib/exact.ts");
+  for (const kept of ["1234567890123456789", "18446744073709551615", "-9223372036854775808", "1.0", "0.1", "1.50e1", "1e22", "-0", "123456789012345680000", "5e-324"]) assert.deepEqual(unkept(readExact(`{"a":[${kept}]}`)), [], kept);
+  for (const changed of ["18446744073709551617", "-9223372036854775809", "0.12345678901234567890", "1e400", "12345678901234567.5"]) assert.deepEqual(unkept(readExact(`{"a":[${changed}]}`)), [changed]);
 });
