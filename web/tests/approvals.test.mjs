@@ -296,6 +296,47 @@ test("what somebody else decides leaves the queue by itself", async () => {
   await close();
 });
 
+test("the link of a request that is gone says so, and leads to no other request", async () => {
+  const waits = await target.run("still-waits", [ask("touch still-waits")]);
+  const [waiting] = await target.pending(waits.id);
+  const session = await target.run("gone", [ask("touch gone")]);
+  const [decided] = await target.pending(session.id);
+  await target.call("loopback.respond", { approval_id: decided.id, approve: false, message: "too late" });
+  const links = [
+    [decided.id, "It was denied by operator: too late."],
+    ["0192aaaa-0000-7000-8000-000000000000", "There is no such request here"],
+  ];
+  for (const screen of [{}, { viewport: { width: 400, height: 800 } }]) {
+    for (const [id, words] of links) {
+      const { page, check, close } = await target.page(`/queue/${id}`, screen);
+      await page.getByText(words).waitFor();
+      assert.equal(await page.getByRole("article").count(), 0, "nothing is there to be answered");
+      assert.equal(new URL(page.url()).hash, `#/queue/${id}`);
+      await page.keyboard.press("y");
+      // The link of another request may be opened in the same tab.
+      await page.goto(`${target.url}/#/queue/${waiting.id}`);
+      await page.getByRole("article").getByText("touch still-waits").waitFor();
+      await page.goto(`${target.url}/#/queue/${id}`);
+      await page.getByText(words).waitFor();
+      assert.equal(await page.getByRole("article").count(), 0);
+      check();
+      await close();
+    }
+  }
+  assert.equal((await target.pending(waits.id))[0].id, waiting.id, "nobody answered it");
+
+  // A link to a request that the filter hides shows it.
+  const { page, check, close } = await openApproval(waits);
+  const more = await target.run("beyond", [ask("touch beyond")]);
+  const [beyond] = await target.pending(more.id);
+  await page.getByLabel("Filter approvals").fill("still-waits");
+  await page.goto(`${target.url}/#/queue/${beyond.id}`);
+  await page.getByRole("article").getByText("touch beyond").waitFor();
+  check();
+  await close();
+  for (const each of [waits, more]) await target.call("agents.cancel", { session_id: each.id });
+});
+
 test("several can be decided together", async () => {
   const sessions = [await target.run("many-a", [ask("touch many")]), await target.run("many-b", [ask("touch many")])];
   const approvals = [];

@@ -6,7 +6,7 @@
 import { SvelteMap } from "svelte/reactivity";
 import { coalesce } from "../lib/coalesce.ts";
 import { isConfirmed, unconfirmedWords } from "../lib/digest.ts";
-import { deciderName } from "../lib/deciders.ts";
+import { decisionBy, deciderName } from "../lib/deciders.ts";
 import { plural } from "../lib/format.ts";
 import { questionLine, questionOf } from "../lib/questions.ts";
 import { explain, RpcError } from "../lib/rpc.ts";
@@ -22,6 +22,8 @@ import { toasts } from "./toasts.svelte.ts";
 const PAGE = 500;
 /** Pending approvals read at most: the server allows 256 for each session, and nobody reads ten thousand. */
 const MAX_PENDING = 5_000;
+/** Pages of the history that are searched for a request whose link was opened late. */
+const MAX_LOOKED_BACK = 10;
 const REFRESH_DELAY_MS = 60;
 const SAFETY_REFRESH_MS = 20_000;
 const LEVELS = { critical: 0, high: 1, medium: 2, low: 3 };
@@ -117,6 +119,28 @@ class Approvals {
     } finally {
       items.forEach((approval) => this.busy.delete(approval.id));
       this.refresh();
+    }
+  }
+
+  /** Says what became of a request that does not wait; null when it waits after all. */
+  async lookUp(id: string): Promise<Ending | null> {
+    // The list may be older than the request.
+    await this.read();
+    if (this.list.some((approval) => approval.id === id)) return null;
+    const known = this.endings.get(id);
+    if (known) return known;
+    try {
+      let cursor: string | null = null;
+      for (let pages = 0; pages < MAX_LOOKED_BACK; pages++) {
+        const page: Methods["loopback.history"]["result"] = await api.call("loopback.history", cursor === null ? {} : { cursor });
+        const found = page.decisions.find((decision) => decision.approval_id === id);
+        if (found) return { tone: "info", text: decidedText(found) };
+        cursor = page.decisions.length > 0 ? (page.cursor ?? null) : null;
+        if (cursor === null) break;
+      }
+      return { tone: "error", text: "There is no such request here: it was decided long ago, or the link is wrong." };
+    } catch (error) {
+      return { tone: "error", text: `Could not find out what became of this request: ${explain(error)}` };
     }
   }
 
@@ -219,6 +243,12 @@ function notify(text: string, approval: Approval): void {
   } catch {
     // Some phones allow notifications only from a service worker; the title and the badge still tell.
   }
+}
+
+/** What the history says of a request. */
+function decidedText(decision: DecidedApproval): string {
+  const message = decision.message ? `: ${transcriptText(decision.message)}` : "";
+  return `This request does not wait any more. It was ${decision.status} by ${decisionBy(decision, sessions.nameOf)}${message}.`;
 }
 
 /** Reads the decision that stands out of a conflict's `standing`. */
