@@ -356,6 +356,25 @@ test("several can be decided together", async () => {
   await close();
 });
 
+test("the countdown runs on after another page was left", async () => {
+  const session = await target.run("ages", [ask("touch ages")], { loopback_timeout_secs: 3_000 });
+  await target.pending(session.id);
+  const { page, check, close } = await target.page("/sessions");
+  await page.getByText(session.name).first().waitFor();
+  await page.goto(`${target.url}/#/queue`);
+  const timer = page.getByRole("option", { name: new RegExp(session.name) }).getByRole("timer");
+  const shown = await timer.innerText();
+  await until("another second to be counted", async () => (await timer.innerText()) !== shown);
+  await page.goto(`${target.url}/#/sessions`);
+  await timer.waitFor({ state: "detached" });
+  await page.goto(`${target.url}/#/queue`);
+  const again = await timer.innerText();
+  await until("another second to be counted on the second visit", async () => (await timer.innerText()) !== again);
+  check();
+  await close();
+  await target.call("agents.cancel", { session_id: session.id });
+});
+
 test("the countdown runs, and what expired is gone", standInOnly, async () => {
   const session = await target.run("expiry", [ask("touch expiry")], { loopback_timeout_secs: 600 });
   const { page, approval, check, close } = await openApproval(session);

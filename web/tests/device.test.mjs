@@ -72,6 +72,19 @@ test("a phone shows and allows a number with all its digits", realOnly, async ()
   await close();
 });
 
+test("the countdown of an approval runs on after the list was left", realOnly, async () => {
+  const { page, check, close } = await pair("ages");
+  const session = await target.run("ages", command("touch ages"), { loopback_timeout_secs: 3_000 });
+  await target.pending(session.id);
+  await page.getByRole("link", { name: new RegExp(session.name) }).tap();
+  const timer = page.getByRole("timer");
+  const shown = await timer.innerText();
+  await until("another second to be counted", async () => (await timer.innerText()) !== shown);
+  check();
+  await close();
+  await target.call("agents.cancel", { session_id: session.id });
+});
+
 test("a question that somebody else has answered says what stands", realOnly, async () => {
   const { page, check, close } = await pair("late");
   const session = await target.run("late", command("touch late"));

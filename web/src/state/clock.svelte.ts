@@ -1,9 +1,8 @@
 // One clock for all ages and countdowns: it ticks once a second, only while the page is visible, by the server's time.
 
-import { SvelteDate } from "svelte/reactivity";
-
 class Clock {
-  private readonly date = new SvelteDate();
+  // A plain number: a SvelteDate belongs to the component that reads it first, and stands still when that one goes.
+  private date = $state(Date.now());
   skewMs = 0;
 
   constructor() {
@@ -13,7 +12,7 @@ class Clock {
 
   /** The server's time in milliseconds; reading it in a template follows the ticks. */
   get now(): number {
-    return this.date.getTime() + this.skewMs;
+    return this.date + this.skewMs;
   }
 
   get nowSecs(): number {
@@ -21,7 +20,7 @@ class Clock {
   }
 
   private tick(): void {
-    this.date.setTime(Date.now());
+    this.date = Date.now();
   }
 }
 
