@@ -85,6 +85,25 @@ test("the countdown of an approval runs on after the list was left", realOnly, a
   await target.call("agents.cancel", { session_id: session.id });
 });
 
+test("everything beside a long input can be tapped", realOnly, async () => {
+  const { page, check, close } = await pair("thumb", { viewport: { width: 375, height: 667 } });
+  const content = Array.from({ length: 400 }, (_, i) => `line ${i} of a long file`).join("\n");
+  const session = await target.run("thumb", [`tool Write ${JSON.stringify({ file_path: "long.txt", content })}`]);
+  const [approval] = await target.pending(session.id);
+  await page.goto(`${target.url}/phone#/approve/${approval.id}`);
+  for (const name of ["Show as JSON", "All approvals", "Allow"]) {
+    const box = await page.getByRole("button", { name, exact: true }).boundingBox();
+    assert(box.height >= 44 && box.width >= 44, `${name} is ${box.width} by ${box.height} pixels`);
+  }
+  await page.getByRole("button", { name: "Show as JSON" }).tap();
+  await page.getByRole("button", { name: "Show readable" }).tap();
+  await page.getByRole("button", { name: "All approvals" }).tap();
+  await page.getByRole("link", { name: new RegExp(session.name) }).waitFor();
+  check();
+  await close();
+  await target.call("agents.cancel", { session_id: session.id });
+});
+
 test("a question that somebody else has answered says what stands", realOnly, async () => {
   const { page, check, close } = await pair("late");
   const session = await target.run("late", command("touch late"));
