@@ -116,6 +116,37 @@ test("a question that somebody else has answered says what stands", realOnly, as
   await close();
 });
 
+test("the link of a message leads to the dashboard where that is signed in and no phone is paired", realOnly, async () => {
+  const session = await target.run("at-the-desk", command("touch at-the-desk"));
+  const [approval] = await target.pending(session.id);
+  const address = `${target.url}/approve/${approval.id}`;
+  const dashboard = await target.page("/sessions");
+  await dashboard.page.locator(".connection.live").waitFor();
+  const link = await openPage(target.browser, { url: target.url, token: null, address, beside: dashboard });
+  await link.page.waitForURL(`${target.url}/#/queue/${approval.id}`);
+  await link.page.getByRole("article").getByText("touch at-the-desk").waitFor();
+  link.check();
+  // The tab of the dashboard itself, when the link replaces it and no other is open.
+  await link.page.close();
+  await dashboard.page.goto(address);
+  await dashboard.page.waitForURL(`${target.url}/#/queue/${approval.id}`);
+  dashboard.check();
+  await dashboard.close();
+
+  const nobody = await openPage(target.browser, { url: target.url, token: null, address });
+  await nobody.page.getByText("This phone is not paired").waitFor();
+  nobody.check();
+  await nobody.close();
+
+  const { page, check, close } = await pair("at-the-desk");
+  await page.goto(address);
+  await page.getByRole("button", { name: "Allow" }).waitFor();
+  assert.equal(page.url(), `${target.url}/phone#/approve/${approval.id}`);
+  check();
+  await close();
+  await target.call("agents.cancel", { session_id: session.id });
+});
+
 test("a link works once, and says so", realOnly, async () => {
   const { link, close } = await pair("first");
   const second = await openPage(target.browser, { url: target.url, address: link, ...PHONE });

@@ -9,6 +9,9 @@ import { EventStream, type Connection, type SseMessage } from "./sse.ts";
 /** Streams of single sessions that are kept at once. Whoever asked first is let go; its text then comes whole, as events. */
 const MAX_SIDE_STREAMS = 3;
 
+/** The name of the worker. A page of another version must not talk to this one's: raise the number when the messages change. */
+export const HUB_NAME = "plexus hub 1";
+
 /** What a tab says to the hub. */
 export type ToHub =
   /** The tab is here, with the token that it kept over a reload. */

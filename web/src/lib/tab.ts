@@ -3,7 +3,7 @@
 // Where there is no SharedWorker (some phones) the tab has a hub of its own: a connection and a sign-in of its own, as if it
 // were the only tab.
 
-import { Hub, type FromHub, type ToHub } from "./hub.ts";
+import { Hub, HUB_NAME, type FromHub, type ToHub } from "./hub.ts";
 import type { Connection, SseMessage } from "./sse.ts";
 
 /** What a tab hears of one stream. */
@@ -71,8 +71,7 @@ export class Tab {
 /** Finds the hub. Returns how to speak to it; it answers by `heard`. */
 function reachHub(heard: (message: FromHub) => void): (message: ToHub) => void {
   if (typeof SharedWorker === "function") {
-    // A page of another version must not talk to this one's worker: raise the number when the messages change.
-    const { port } = new SharedWorker(new URL("../hub-worker.ts", import.meta.url), { type: "module", name: "plexus hub 1" });
+    const { port } = new SharedWorker(new URL("../hub-worker.ts", import.meta.url), { type: "module", name: HUB_NAME });
     port.onmessage = ({ data }: MessageEvent<FromHub>) => heard(data);
     return (message) => port.postMessage(message);
   }

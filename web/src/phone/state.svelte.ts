@@ -9,6 +9,7 @@ import { apiUrl, explain, RpcClient, RpcError } from "../lib/rpc.ts";
 import { EventStream, type Connection } from "../lib/sse.ts";
 import type { Approval, DecidedApproval, FollowedEvent, Methods } from "../lib/wire.ts";
 import { clock } from "../state/clock.svelte.ts";
+import { findDesk } from "./desk.ts";
 import { codeIn, exchange, forget, load, save, takeCode, type Pairing } from "./pairing.ts";
 import { Push, type Call } from "./push.svelte.ts";
 
@@ -94,6 +95,7 @@ class Phone {
     const id = /^#\/approve\/([0-9a-f-]{36})$/.exec(location.hash)?.[1] ?? null;
     this.openId = id;
     this.error = null;
+    if (id !== null && this.pairing === null) findDesk(() => this.pairing === null && this.openId === id && location.replace(apiUrl(`./#/queue/${id}`)));
     if (id !== null && this.loaded && !this.list.some((approval) => approval.id === id)) this.refresh();
   }
 
