@@ -35,9 +35,12 @@ test("a used code says so, and shows how to sign in", standInOnly, async () => {
 
 test("a pasted token signs in, a wrong one is refused, and signing out forgets it", async () => {
   const { page, check, close } = await open("/queue");
-  await page.getByLabel(/paste the token/).fill("wrong");
-  await page.getByRole("button", { name: "Sign in" }).click();
-  await page.getByText("Your sign-in has ended").waitFor();
+  for (const wrong of ["wrong", "plx_…", "two words"]) {
+    await page.getByLabel(/paste the token/).fill(wrong);
+    await page.getByRole("button", { name: "Sign in" }).click();
+    await page.getByRole("alert").getByText("This is not a token of this server. In a terminal, plexus token prints it.").waitFor();
+    await page.reload();
+  }
   await page.getByLabel(/paste the token/).fill(target.token);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.locator(".connection.live").waitFor();

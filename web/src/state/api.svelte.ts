@@ -7,7 +7,7 @@
 import { exchangeCode, forgetToken, loadToken, saveToken, takeCodeFromAddress } from "../lib/auth.ts";
 import { readWire } from "../lib/exact.ts";
 import { REJECTED } from "../lib/hub.ts";
-import { apiUrl, RpcClient } from "../lib/rpc.ts";
+import { apiUrl, explain, RpcClient, RpcError } from "../lib/rpc.ts";
 import type { Connection, SseMessage } from "../lib/sse.ts";
 import { Tab, type Listening } from "../lib/tab.ts";
 import type { FollowedEvent, Methods } from "../lib/wire.ts";
@@ -46,7 +46,22 @@ class Api {
     this.ready = true;
   }
 
-  signIn(token: string): void {
+  /** Signs in with a token that somebody pasted. The other tabs hear of it once the server has taken it. */
+  async signIn(token: string): Promise<void> {
+    const rpc = new RpcClient({ token: () => token, rejected: () => {} });
+    try {
+      // Other characters cannot even be sent.
+      if (!/^[!-~]+$/.test(token)) throw new RpcError("unauthorized", "the token is not accepted");
+      await rpc.call("plexus.version", {});
+    } catch (error) {
+      const unknown = error instanceof RpcError && error.kind === "unauthorized";
+      this.signInNote = unknown ? "This is not a token of this server. In a terminal, plexus token prints it." : `Could not sign in: ${explain(error)}.`;
+      return;
+    }
+    this.adopt(token);
+  }
+
+  private adopt(token: string): void {
     this.tab?.signedIn(token);
     this.use(token);
   }
@@ -108,7 +123,7 @@ class Api {
     if (code === null) return;
     try {
       const token = await exchangeCode(code);
-      if (this.ready) this.signIn(token);
+      if (this.ready) this.adopt(token);
       else this.token = token;
     } catch (error) {
       this.signInNote = error instanceof Error ? error.message : String(error);
