@@ -104,6 +104,19 @@ test("everything beside a long input can be tapped", realOnly, async () => {
   await target.call("agents.cancel", { session_id: session.id });
 });
 
+test("the list tells a question by its words", realOnly, async () => {
+  const { page, check, close } = await pair("words");
+  const questions = [{ question: "Which database?", header: "DB", multiSelect: false, options: [{ label: "SQLite", description: "one file" }, { label: "PostgreSQL", description: "a server" }] }];
+  const session = await target.run("words", [`tool AskUserQuestion ${JSON.stringify({ questions })}`]);
+  await target.pending(session.id);
+  const link = page.getByRole("link", { name: new RegExp(session.name) });
+  await link.getByText("Question: Which database?", { exact: true }).waitFor();
+  assert(!(await link.innerText()).includes("{"), await link.innerText());
+  check();
+  await close();
+  await target.call("agents.cancel", { session_id: session.id });
+});
+
 test("a question that somebody else has answered says what stands", realOnly, async () => {
   const { page, check, close } = await pair("late");
   const session = await target.run("late", command("touch late"));
