@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { message, until } from "./browser.mjs";
+import { message, openPage, until } from "./browser.mjs";
 import { realOnly, standInOnly, startTarget } from "./target.mjs";
 
 let target;
@@ -75,6 +75,39 @@ test("a command is shown with the directory that it runs in", async () => {
     await opened.close();
   }
   for (const session of [shell, writes]) await target.call("agents.cancel", { session_id: session.id });
+});
+
+test("the description of a command is shown once, on both pages", async () => {
+  const session = await target.run("described", [`tool Bash ${JSON.stringify({ command: "make all", description: "Build everything" })}`]);
+  const [approval] = await target.pending(session.id);
+  // Claude Code says it beside the call too, which neither stand-in plays.
+  const described = (page) =>
+    page.route("**/rpc", async (route) => {
+      const response = await route.fetch();
+      const body = await response.json();
+      for (const { result } of Array.isArray(body) ? body : [body]) for (const each of result?.approvals ?? []) if (each.id === approval.id) each.description = "Build everything";
+      await route.fulfill({ response, json: body });
+    });
+  const opened = [await target.page("/history")];
+  await described(opened[0].page);
+  await opened[0].page.goto(`${target.url}/#/queue/${approval.id}`);
+  await opened[0].page.reload();
+  if (realOnly.skip === undefined) {
+    const { link } = await target.call("identity.pair", { name: "described" });
+    opened.push(await openPage(target.browser, { url: target.url, address: link }));
+    await opened[1].page.getByText("Paired as described").waitFor();
+    await described(opened[1].page);
+    await opened[1].page.goto(`${target.url}/phone#/approve/${approval.id}`);
+    await opened[1].page.reload();
+  }
+  for (const { page, check, close } of opened) {
+    await page.getByRole("article").getByText("make all").waitFor();
+    assert.equal(await page.getByRole("article").getByText("Build everything").count(), 1);
+    check();
+    await page.unrouteAll({ behavior: "ignoreErrors" });
+    await close();
+  }
+  await target.call("agents.cancel", { session_id: session.id });
 });
 
 test("a command within a wall is tried over a copy, and nothing is decided by it", standInOnly, async () => {

@@ -2,7 +2,7 @@
 
 import { write } from "./exact.ts";
 import { exactText } from "./text.ts";
-import type { FileChange, Json, JsonObject, ToolTarget } from "./wire.ts";
+import type { Approval, FileChange, Json, JsonObject, ToolTarget } from "./wire.ts";
 
 const SUMMARY_CHARS = 240;
 const GUESSED_FIELDS = ["command", "file_path", "notebook_path", "url", "query", "pattern", "path", "description", "prompt"];
@@ -98,6 +98,11 @@ export function textAt(input: Json, pointer: string): string | null {
 
 function segments(pointer: string): string[] {
   return pointer.split("/").slice(1).map((name) => name.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
+/** The description of a request, unless its call shows the same one: Claude Code repeats that of a command. */
+export function descriptionOf({ description, input, target }: Pick<Approval, "description" | "input" | "target">): string | null {
+  return !description || (target?.kind === "shell" && textOf(input, "description") === description) ? null : description;
 }
 
 /** Text of a tool's result: a string as it is, text blocks joined, everything else as JSON. */

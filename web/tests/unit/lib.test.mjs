@@ -164,6 +164,17 @@ test("a call is told by one part of its input only where its target says what th
   assert.equal(summarize(search, { kind: "read", path: "/p", tree: false }), "/p");
 });
 
+test("the description of a request is told beside its call only where the call does not show it", async () => {
+  const { descriptionOf } = await load("lib/tools.ts");
+  const shell = { kind: "shell", command: "make all" };
+  const input = { command: "make all", description: "Build it" };
+  assert.equal(descriptionOf({ description: "Build it", input, target: shell }), null);
+  assert.equal(descriptionOf({ description: "Build something else", input, target: shell }), "Build something else");
+  assert.equal(descriptionOf({ description: "Build it", input: { command: "make all" }, target: shell }), "Build it");
+  assert.equal(descriptionOf({ description: "Build it", input, target: { kind: "other" } }), "Build it");
+  assert.equal(descriptionOf({ description: null, input, target: shell }), null);
+});
+
 test("a call of an older server, which says no target, is shown by its input", async () => {
   const { shownFields, summarize } = await load("lib/tools.ts");
   const { targetOf } = await load("lib/targets.ts");
