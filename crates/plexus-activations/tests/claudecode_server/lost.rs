@@ -173,3 +173,31 @@ pub(crate) async fn a_child_killed_under_a_server_that_runs_and_under_one_that_i
         setup.nothing_lives().await;
     }
 }
+
+/// Only a question on the control channel can be asked again by another process.
+pub(crate) async fn over_mcp_an_agent_that_was_killed_with_its_shim_and_its_server_is_not_parked() {
+    let mut setup = SimulatedServer::new().await;
+    let session = setup.create("over mcp", json!({"channel": "mcp"})).await;
+    setup.chat(&session, "sim:\ntool Bash {\"command\":\"echo ran >> ran\"}\nsay over").await;
+    let approval = setup.approval(&session).await;
+    let call = approval["tool_use_id"].as_str().unwrap().to_owned();
+    let transcripts = setup.work().parent().unwrap().join("config/projects/plexus-sim");
+    let written = async || {
+        let mut files = std::fs::read_dir(&transcripts).ok()?.flatten();
+        let has_call = |text: String| text.contains(&call);
+        files.any(|it| std::fs::read_to_string(it.path()).is_ok_and(has_call)).then_some(())
+    };
+    testkit::eventually_async("the call is in the transcript", DEADLINE, written).await;
+    let (shim, child) = setup.pids(&session, 0);
+    setup.server.kill_9().unwrap();
+    for pid in [shim, child] {
+        process::kill(pid);
+        process::wait_until_gone(pid, DEADLINE);
+    }
+    setup.server.start_again().await.unwrap();
+    let (status, events) = setup.end(&session).await;
+    assert_eq!(status, "failed", "{events:#?}");
+    let pending = setup.call("loopback.pending", json!({})).await;
+    assert_eq!(pending["approvals"], json!([]));
+    assert!(!setup.work().join("ran").exists());
+}

@@ -37,6 +37,7 @@ fn main() -> ExitCode {
             a_recycled_pid_is_not_taken_for_the_child,
             a_shim_killed_under_a_server_that_runs_and_under_one_that_is_away,
             a_child_killed_under_a_server_that_runs_and_under_one_that_is_away,
+            over_mcp_an_agent_that_was_killed_with_its_shim_and_its_server_is_not_parked,
         }
     );
     let cases = cases!(

@@ -84,7 +84,8 @@ impl Approvals {
             let Some((verdict, by)) = judgement.at_once() else { return Ok(false) };
             let why = self.told(&judgement).await?;
             let mut changes = self.uses(&judgement, UnixMillis::now());
-            // Several tasks may judge one request. Only the one that decides counts the rule as used.
+            // Several tasks may judge one request. Only the one that decides counts the rule as
+            // used.
             let again = Again::Refused;
             changes.push(self.decision_on(record, None, verdict, by, Some(why), again)?);
             match self.store.commit(changes, Priority::Urgent).await {

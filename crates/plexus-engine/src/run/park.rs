@@ -117,14 +117,8 @@ impl Run {
     ) -> Result<Option<Result<(ApprovalRecord, Kept), NotParkable>>, StoreError> {
         let mut pending = self.approvals(Stage::Pending).await?;
         let Some(record) = pending.pop() else { return Ok(None) };
-        if !self.state.mind.powers().park {
-            return Ok(Some(Err(NotParkable::NoPower)));
-        }
-        if self.approvals.parkable.has_not_asked() {
-            return Ok(Some(Err(NotParkable::Version)));
-        }
-        if self.channel != Channel::Control || self.keeping != Keeping::Kept {
-            return Ok(Some(Err(NotParkable::Channel)));
+        if let Err(why) = self.is_parkable_kind() {
+            return Ok(Some(Err(why)));
         }
         if !pending.is_empty() || !self.unsent.is_empty() || self.owes_answers().await? {
             return Ok(Some(Err(NotParkable::OtherQuestions)));
@@ -134,6 +128,20 @@ impl Run {
         }
         let kept = self.judge_transcript(&record).await?;
         Ok(Some(kept.map(|kept| (record, kept))))
+    }
+
+    /// Says whether runs like this one can be parked at all, whatever they wait for.
+    fn is_parkable_kind(&self) -> Result<(), NotParkable> {
+        if !self.state.mind.powers().park {
+            return Err(NotParkable::NoPower);
+        }
+        if self.approvals.parkable.has_not_asked() {
+            return Err(NotParkable::Version);
+        }
+        if self.channel != Channel::Control || self.keeping != Keeping::Kept {
+            return Err(NotParkable::Channel);
+        }
+        Ok(())
     }
 
     /// Judges what the agent has said and written.
@@ -256,7 +264,8 @@ impl Run {
     }
 
     /// The question of a process that is gone, and whether it has yet to be noted that it is being
-    /// parked. Only a process that we ended for that, or that ended with its machine, is parked.
+    /// parked. Only a process that we ended for that, or that ended where no server saw it, is
+    /// parked.
     async fn question_to_park(
         &self,
     ) -> Result<Result<(ApprovalRecord, bool), NotParkable>, StoreError> {
@@ -265,6 +274,9 @@ impl Run {
             // The agent may have withdrawn it meanwhile.
             let is_parking = record.parking == Some(Parking::Parking);
             return Ok(is_parking.then_some((record, false)).ok_or(NotParkable::Ending));
+        }
+        if let Err(why) = self.is_parkable_kind() {
+            return Ok(Err(why));
         }
         let pending = self.approvals(Stage::Pending).await?;
         Ok(match (<[_; 1]>::try_from(pending), self.owes_answers().await?) {
