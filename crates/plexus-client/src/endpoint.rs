@@ -11,6 +11,16 @@ use crate::error::ClientError;
 /// The file of a data directory that says where its server is.
 const ANNOUNCEMENT: &str = "server.json";
 
+/// The file of a data directory that holds the operator's token.
+pub const TOKEN_FILE: &str = "operator.token";
+
+/// The file of a data directory that its server locks, and releases last.
+pub const LOCK_FILE: &str = "plexus.lock";
+
+/// A server that finds its port taken says so in these words; the command that started it then
+/// tries another port.
+pub const PORT_TAKEN: &str = "has the port";
+
 /// What a running server writes into `server.json`.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[non_exhaustive]
@@ -27,6 +37,17 @@ pub struct Announcement {
 #[must_use]
 pub fn read_announcement(data_dir: &Path) -> Option<Announcement> {
     serde_json::from_slice(&std::fs::read(data_dir.join(ANNOUNCEMENT)).ok()?).ok()
+}
+
+/// Reads the operator's token of a data directory.
+///
+/// # Errors
+/// When the file cannot be read; the first start of a server makes it.
+pub fn read_operator_token(data_dir: &Path) -> Result<SecretToken, ClientError> {
+    let path = data_dir.join(TOKEN_FILE);
+    let token = std::fs::read_to_string(&path);
+    let token = token.map_err(|source| ClientError::Token { path, source })?;
+    Ok(SecretToken::new(token.trim()))
 }
 
 #[derive(Clone, Debug)]
@@ -52,10 +73,7 @@ impl Endpoint {
                 let announced = std::fs::read(&path).map_err(|source| unread(dir, source))?;
                 let announced: Announcement = serde_json::from_slice(&announced)
                     .map_err(|_| ClientError::NoServer(dir.clone()))?;
-                let path = dir.join("operator.token");
-                let token = std::fs::read_to_string(&path)
-                    .map_err(|source| ClientError::Token { path, source })?;
-                Ok(Address::new(&announced.url, SecretToken::new(token.trim())))
+                Ok(Address::new(&announced.url, read_operator_token(dir)?))
             }
         }
     }

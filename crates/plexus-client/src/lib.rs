@@ -51,6 +51,8 @@
 //! - [`pages`]: lists that are read to their end.
 //! - [`follow`]: events as they happen, across reconnects; [`socket`]: one connection of it.
 //! - [`endpoint`]: where the server is; [`error`]: what can go wrong.
+//! - [`paths`]: where a server of this machine keeps its data; [`working_dir`]: where a new session
+//!   may work.
 
 mod client;
 mod endpoint;
@@ -58,10 +60,14 @@ mod error;
 mod follow;
 mod methods;
 mod pages;
+pub mod paths;
 mod socket;
+pub mod working_dir;
 
 pub use client::Client;
-pub use endpoint::{Announcement, read_announcement};
+pub use endpoint::{
+    Announcement, LOCK_FILE, PORT_TAKEN, TOKEN_FILE, read_announcement, read_operator_token,
+};
 pub use error::ClientError;
 pub use follow::{Event, Follow, FollowItem};
 pub use methods::{Arbor, ClaudeCode, Health, Identity, Loopback, Plexus, Server};

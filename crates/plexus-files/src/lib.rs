@@ -1,10 +1,13 @@
-//! Removes directories that an untrusted program has filled, even while it still changes them.
+//! Files of the server: removes directories that an untrusted program has filled, even while it
+//! still changes them, and writes files that only their owner can read ([`write_private`]).
 //!
 //! Such a program can replace a directory by a link at any moment, take all rights from one, and
 //! nest them deeper than a path can be long or a stack can follow. So:
 //! - every call names one entry of a directory that is held open, and follows no link;
 //! - the kernel says what an entry is when it removes it, not a listing that was read before;
 //! - what lies too deep is moved to the top first.
+
+mod private;
 
 use std::ffi::CStr;
 use std::fs;
@@ -15,6 +18,8 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, chmod, fstat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use rustix::path::Arg;
+
+pub use private::write_private;
 
 /// How deep a directory may lie to be emptied in its place. Each level holds two descriptors and a
 /// piece of the stack; what agents and tool chains write is seldom deeper.

@@ -5,8 +5,10 @@
 //!   those of one file. Webhooks and the connection to a shared database both use it, so that they
 //!   trust the same authorities. The checks of the certificate and of the host name cannot be
 //!   turned off.
+//! - [`connect`](connect()): a connection to the host of a URL, plain or over TLS.
 //! - [`serving`]: the certificate and key that the server shows to its clients.
 
+mod connect;
 pub mod serving;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +18,8 @@ use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
+
+pub use connect::{Connection, connect};
 
 /// Why no certificate authority can be trusted, worded for the author of the configuration.
 #[derive(Debug, thiserror::Error)]
