@@ -6,7 +6,7 @@
 set -eu
 
 # The version that the recorded fixtures and docs/codex-cli.md speak of. The one place that pins it.
-DEFAULT_VERSION=0.166.0
+DEFAULT_VERSION=0.169.0
 
 version=${1:-${CODEX_CLI_VERSION:-$DEFAULT_VERSION}}
 root=$(cd "$(dirname "$0")/.." && pwd)

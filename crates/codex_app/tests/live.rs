@@ -18,7 +18,7 @@ use testkit::wait::{PATIENCE, within};
 
 /// Answers the handshake.
 const HANDSHAKE: &str =
-    r#"read -r hello; echo '{"id":1,"result":{"userAgent":"x/0.166.0"}}'; read -r initialized; "#;
+    r#"read -r hello; echo '{"id":1,"result":{"userAgent":"x/0.169.0"}}'; read -r initialized; "#;
 
 /// A shell script in place of the server.
 struct Server(Scripted);
@@ -59,12 +59,12 @@ fn account() -> ClientRequest {
 async fn the_server_gets_its_switches_and_the_handshake_before_anything_else() {
     let child = Server::new(
         r#"printf '%s\n' "$@" > argv; pwd > pwd; read -r hello; echo "$hello" > hello
-        echo '{"id":1,"result":{"userAgent":"codex/0.166.0"}}'; read -r second; echo "$second" > second"#,
+        echo '{"id":1,"result":{"userAgent":"codex/0.169.0"}}'; read -r second; echo "$second" > second"#,
     );
     let mut server = child.start();
     let hello = server.handshake(Initialize::new("test", "0"));
     let answer = within("the handshake", PATIENCE, hello).await.expect("greets");
-    assert_eq!(answer.user_agent, "codex/0.166.0");
+    assert_eq!(answer.user_agent, "codex/0.169.0");
     within("the end", PATIENCE, server.close()).await.expect("ends");
     let read = |name| child.0.read(name).expect("a file of the child");
     assert!(read("argv").starts_with("app-server\n--disable\nplugins\n"), "{}", read("argv"));

@@ -196,7 +196,7 @@ fn answers_are_typed_by_whoever_asked() {
         })
         .collect();
     let initialized: answer::Initialized = answers[0].read().expect("an answer");
-    assert!(initialized.user_agent.contains("0.166.0"));
+    assert!(initialized.user_agent.contains("0.169.0"));
     let opened: answer::ThreadOpened = answers[1].read().expect("a thread");
     assert_eq!(opened.approval_policy.expect("a policy").get(), "\"untrusted\"");
     assert_eq!(opened.approvals_reviewer.as_deref(), Some("user"));

@@ -44,7 +44,7 @@
 //!
 //! # Other parts
 //! With `--as codex` as its first words it plays `codex app-server` instead: the same prompts, the
-//! lines of `fixtures/codex-0.166.0`. With `--as acp` it plays an agent of the Agent Client
+//! lines of `fixtures/codex-0.169.0`. With `--as acp` it plays an agent of the Agent Client
 //! Protocol.
 //!
 //! # Reading order

@@ -129,7 +129,7 @@ fn shape(lines: &[Value]) -> Vec<String> {
 }
 
 fn recorded(name: &str) -> Vec<Value> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/codex-0.166.0");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/codex-0.169.0");
     let text = std::fs::read_to_string(folder.join(format!("{name}.jsonl"))).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let out = lines.filter(|line| line["dir"] == "out");

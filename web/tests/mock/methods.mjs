@@ -10,7 +10,7 @@ const powers = (more) => ({ asks_for: "everything", cost: "usd", deny_reason: "i
 /** One agent of each kind, and one that is not installed. */
 const AGENTS = [
   { agent: "claude_code", kind: "claude_code", usable: true, about: "claude 2.1.325", powers: powers({}) },
-  { agent: "codex", kind: "codex", usable: true, about: "codex-cli 0.166.0", powers: powers({ asks_for: "changes", cost: "tokens", deny_reason: "as_next_message", edit_input: false, fork: "anywhere" }) },
+  { agent: "codex", kind: "codex", usable: true, about: "codex-cli 0.169.0", powers: powers({ asks_for: "changes", cost: "tokens", deny_reason: "as_next_message", edit_input: false, fork: "anywhere" }) },
   { agent: "gemini", kind: "acp", usable: false, about: "gemini is not installed: npm install -g @google/gemini-cli", powers: powers({ edit_input: false, fork: "none" }) },
 ];
 const PAGE_BYTES = 4 * 1024 * 1024;

@@ -82,7 +82,7 @@ impl Server {
         let result = match line["method"].as_str().unwrap() {
             "initialized" => return,
             "initialize" if self.fault == Some(Fault::RefusesTheHandshake) => refused,
-            "initialize" => Ok(json!({"userAgent": "stand_in/0.166.0"})),
+            "initialize" => Ok(json!({"userAgent": "stand_in/0.169.0"})),
             "account/read" => Ok(json!({"account": null, "requiresOpenaiAuth": false})),
             "thread/list" => Ok(json!({"data": self.list(params["cwd"].as_str().unwrap())})),
             "thread/start" => Ok(self.open(new_id(), params)),

@@ -6,11 +6,11 @@ use agent_lines::child::{StartError, redact};
 use agent_lines::{CliVersion, VERSION_TIMEOUT, VersionError, ask_version};
 
 /// The version whose recorded lines the tests of this crate use.
-pub const TESTED_VERSION: CliVersion = CliVersion { major: 0, minor: 166, patch: 0 };
+pub const TESTED_VERSION: CliVersion = CliVersion { major: 0, minor: 169, patch: 0 };
 
-/// The oldest supported version. We did not try older ones, and they refuse switches that
-/// [`Launch`](super::Launch) needs.
-pub const OLDEST_SUPPORTED_VERSION: CliVersion = TESTED_VERSION;
+/// The oldest supported version, with which the tests against the real CLI passed as well. We did
+/// not try older ones, and they refuse switches that [`Launch`](super::Launch) needs.
+pub const OLDEST_SUPPORTED_VERSION: CliVersion = CliVersion { major: 0, minor: 166, patch: 0 };
 
 /// How much of an unexpected answer is shown.
 const SHOWN_CHARACTERS: usize = 80;
@@ -26,7 +26,7 @@ pub struct ProbedCodex {
 
 impl ProbedCodex {
     /// Judges what a program printed when it was asked for its version. The CLI prints `codex-cli
-    /// 0.166.0`.
+    /// 0.169.0`.
     pub fn judge(
         binary: impl Into<PathBuf>,
         answer: Result<String, VersionError>,
@@ -116,10 +116,13 @@ mod tests {
     #[test]
     fn an_answer_is_judged() {
         let judged = |answer: &str| ProbedCodex::judge("codex", Ok(answer.to_owned()));
-        assert!(judged("codex-cli 0.166.0\n").is_ok_and(|cli| !cli.is_newer_than_tested()));
+        for supported in [OLDEST_SUPPORTED_VERSION, TESTED_VERSION] {
+            let answer = format!("codex-cli {supported}\n");
+            assert!(judged(&answer).is_ok_and(|cli| !cli.is_newer_than_tested()), "{answer}");
+        }
         assert!(judged("codex-cli 0.170.1-alpha.2\n").is_ok_and(|cli| cli.is_newer_than_tested()));
-        assert!(matches!(judged("codex-cli 0.98.0"), Err(ProbeError::TooOld { .. })));
-        for other in ["2.1.325 (Claude Code)", "", "0.166.0"] {
+        assert!(matches!(judged("codex-cli 0.165.9"), Err(ProbeError::TooOld { .. })));
+        for other in ["2.1.325 (Claude Code)", "", "0.169.0"] {
             assert!(matches!(judged(other), Err(ProbeError::Unrecognized { .. })), "{other:?}");
         }
     }

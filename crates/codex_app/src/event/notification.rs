@@ -78,7 +78,7 @@ pub enum Notification {
 }
 
 /// Methods of the tested version that a supervisor does not need.
-const UNTYPED: [&str; 35] = [
+const UNTYPED: [&str; 36] = [
     "account/rateLimits/updated",
     "account/updated",
     "app/list/updated",
@@ -110,6 +110,7 @@ const UNTYPED: [&str; 35] = [
     "thread/name/updated",
     "thread/readState/changed",
     "thread/reverted",
+    "thread/section/changed",
     "thread/unarchived",
     "turn/diff/updated",
     "turn/moderationMetadata",

@@ -30,7 +30,7 @@ use crate::run::Exit;
 use crate::stdin;
 
 /// The version of the real CLI whose lines are imitated.
-const VERSION: &str = "0.166.0";
+const VERSION: &str = "0.169.0";
 
 /// The state that the loop and the turn share.
 pub(super) struct Server {

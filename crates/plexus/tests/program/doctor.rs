@@ -107,7 +107,7 @@ fn codex_that_is_missing_old_or_not_signed_in() {
     bad(&ask(&mut doctor("/no/such/codex"), "codex"), "/no/such/codex", "--codex-bin");
     executable(&bin.join("codex"), "#!/bin/sh\necho 'codex-cli 0.98.0'\n");
     bad(&ask(&mut doctor(""), "codex"), "0.98.0", "npm install -g @openai/codex");
-    executable(&bin.join("codex"), "#!/bin/sh\necho 'codex-cli 0.166.0'\n");
+    executable(&bin.join("codex"), "#!/bin/sh\necho 'codex-cli 0.169.0'\n");
     assert_eq!(ask(&mut doctor(""), "codex").verdict, "good");
 
     odd(&ask(&mut doctor(""), "codex login"), "sandbox", "codex.home");

@@ -170,8 +170,8 @@ const MEANINGS: &[(&str, &str)] = &[
     ("cancel_command", "use exec_command, ask 0 exec_command, settled 0, failed, send, ended"),
     (
         "code_mode_accept",
-        "use exec_command, ask 0 exec_command, use exec_command, ask 1 exec_command, settled 0, \
-         settled 1, failed, tool_result, ran 0, ended",
+        "use exec_command, ask 0 exec_command, use exec_command, ask 1 exec_command, settled 1, \
+         settled 0, failed, tool_result, ran 0, ended",
     ),
     ("code_mode_steer_open", "use exec_command, ask 0 exec_command, settled 0, failed, ended"),
     (
@@ -215,7 +215,7 @@ const MEANINGS: &[(&str, &str)] = &[
     (
         "parallel_approvals",
         "use exec_command, ask 0 exec_command, use exec_command, ask 1 exec_command, settled 1, \
-         settled 0, failed, tool_result, ran 1, use apply_patch, ask 2 apply_patch, settled 2, \
+         failed, settled 0, tool_result, ran 0, use apply_patch, ask 2 apply_patch, settled 2, \
          tool_result, ran 2, ended",
     ),
     (
