@@ -7,7 +7,7 @@ set -eu
 
 # The versions that the recorded fixtures and docs/acp.md speak of. The one place that pins them.
 OPENCODE=1.18.33
-CLAUDE_AGENT_ACP=0.99.1
+CLAUDE_AGENT_ACP=0.100.0
 GEMINI=0.61.0
 # The package's own number; the program in it is Goose 1.34.0.
 GOOSE_PACKAGE=0.20.1
