@@ -20,7 +20,9 @@ use std::sync::Arc;
 
 use plexus_core::{CallError, Caller, SessionId};
 use plexus_rules::{self as rules, Decision, Pattern, Placed, RealPaths, Rule};
-use plexus_store::{Owner, PageRequest, SessionFilter, SessionRecord, Store, StoreError};
+use plexus_store::{
+    ApprovalRecord, Owner, PageRequest, SessionFilter, SessionRecord, Store, StoreError,
+};
 use plexus_wire::{Budget, Confine, ProjectSettings, Supervise, ToolCall};
 
 use crate::handles::CONE;
@@ -44,6 +46,21 @@ pub struct Deed<'a> {
     pub asker_config: &'a SessionConfig,
     /// The tool and what it would act on.
     pub tool: &'a ToolCall,
+    /// Why only a person may allow it, if the agent says so: then no session's allow counts.
+    pub person_only: Option<&'a str>,
+}
+
+impl<'a> Deed<'a> {
+    /// The call of an approval. `tool` is what it would do with the input that would run.
+    #[must_use]
+    pub fn of(
+        record: &'a ApprovalRecord,
+        asker_config: &'a SessionConfig,
+        tool: &'a ToolCall,
+    ) -> Self {
+        let person_only = record.person_only.as_deref();
+        Self { asker: record.session, asker_config, tool, person_only }
+    }
 }
 
 impl Authority {
@@ -188,13 +205,13 @@ fn nearest_decider(line: &[(SessionId, SessionConfig)], deed: &Deed<'_>) -> Opti
 }
 
 /// Returns whether every session of `line`, which starts at the decider and ends at the topmost
-/// session, was allowed to decide this call.
+/// session, was allowed to decide this call. None may decide what is left to a person.
 ///
 /// When a session is created, its grants are compared with those of its creator, as patterns. Where
 /// a path leads can change afterwards (a directory becomes a link). So every session above must
 /// list the call itself, and no grant is worth more than the one it came from.
 fn all_list(line: &[(SessionId, SessionConfig)], deed: &Deed<'_>) -> bool {
-    line.iter().all(|(_, grants)| listed(grants, deed))
+    deed.person_only.is_none() && line.iter().all(|(_, grants)| listed(grants, deed))
 }
 
 /// Says whether `grants` lists this call.

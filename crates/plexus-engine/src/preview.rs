@@ -67,7 +67,7 @@ impl Previews {
         let config = SessionConfig::of(session)?;
         let input: Value = record.input.read()?;
         let tool = self.approvals.views.tools.read(&config, &record.tool_name, &input);
-        let deed = Deed { asker: record.session, asker_config: &config, tool: &tool };
+        let deed = Deed::of(record, &config, &tool);
         // A caller that may not allow it may not run it over a copy either: the output tells what
         // its files hold.
         self.approvals.check_allow(caller, record, &deed).await?;

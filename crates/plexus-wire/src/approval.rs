@@ -89,6 +89,9 @@ pub struct Approval {
     /// What the CLI says about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// Why only the operator may allow it: no rule, mode or session does. Absent otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub person_only: Option<String>,
     /// The directory in which the session's commands and relative paths start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub working_dir: Option<PathBuf>,

@@ -59,6 +59,9 @@ pub enum ChatEvent {
         /// What the agent asks its user, when the call is a question.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         question: Option<Box<Question>>,
+        /// Why only the operator may allow it; absent where rules, modes and sessions may too.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        person_only: Option<String>,
     },
     /// A permission request was decided.
     ApprovalResolved {
@@ -108,6 +111,9 @@ pub enum ChatEvent {
         /// What the agent asks its user, when the call is a question.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         question: Option<Box<Question>>,
+        /// Why only the operator may allow it; absent where rules, modes and sessions may too.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        person_only: Option<String>,
     },
     /// Somebody put a message into the running chat.
     Steered {

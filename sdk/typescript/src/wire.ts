@@ -107,6 +107,8 @@ export type Approval = {
   input_digest: string;
   /** True while the agent has no process, which a decision starts again. Absent otherwise. */
   parked?: boolean;
+  /** Why only the operator may allow it: no rule, mode or session does. Absent otherwise. */
+  person_only?: string | null;
   /** Whether `loopback.preview` can try it over a copy: a shell command of a session with a wall. */
   preview?: boolean;
   /** What the agent asks its user, when the call is a question. */
@@ -461,6 +463,8 @@ export type ChatEvent =
     approval_id: ApprovalId;
     /** Its input. */
     input: JsonObject;
+    /** Why only the operator may allow it; absent where rules, modes and sessions may too. */
+    person_only?: string | null;
     /** What the agent asks its user, when the call is a question. */
     question?: Question | null;
     /** The tool. */
@@ -501,6 +505,8 @@ export type ChatEvent =
     approval_id: ApprovalId;
     /** Its input. */
     input: JsonObject;
+    /** Why only the operator may allow it; absent where rules, modes and sessions may too. */
+    person_only?: string | null;
     /** What the agent asks its user, when the call is a question. */
     question?: Question | null;
     /** The child. */

@@ -3,6 +3,7 @@
 
 use plexus_core::{Call, CallError, Caller, FailureWatcher as _};
 use plexus_engine::approvals::Answer;
+use plexus_store::ApprovalRecord;
 use plexus_wire::{RespondManyParams, RespondOutcome, RespondOutcomes, RespondParams, Responded};
 use serde_json::Value;
 
@@ -60,7 +61,12 @@ impl Loopback {
                 answers: None,
                 input_digest: None,
             };
-            let error = self.approvals.respond(&call.caller, approval_id, answer, None).await.err();
+            let responded = async {
+                let record = self.approvals.reach(&call.caller, approval_id).await?;
+                check_among_many(&record, params.approve)?;
+                self.approvals.respond(&call.caller, approval_id, answer, None).await
+            };
+            let error = responded.await.err();
             if let Some(error) = &error {
                 // The call as a whole succeeds, so this refusal is recorded here.
                 self.refusals.failed(&call.caller, "loopback.respond_many", error).await;
@@ -68,5 +74,18 @@ impl Loopback {
             outcomes.push(RespondOutcome { approval_id, ok: error.is_none(), error });
         }
         Ok(RespondOutcomes { outcomes })
+    }
+}
+
+/// Checks that this approval may be decided together with others: one that is left to a person is
+/// allowed by itself.
+fn check_among_many(record: &ApprovalRecord, approve: bool) -> Result<(), CallError> {
+    match record.person_only.as_ref().filter(|_| approve) {
+        None => Ok(()),
+        Some(reason) => Err(CallError::forbidden(format_args!(
+            "allow {} together with others: {reason}",
+            record.tool_name
+        ))
+        .with_hint("allow it by itself, with loopback.respond")),
     }
 }

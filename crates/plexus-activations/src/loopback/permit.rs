@@ -103,6 +103,8 @@ impl Loopback {
                 tool_use_id: &request.tool_use_id,
                 input: input.clone(),
                 description: description.clone(),
+                // This channel carries the call alone, without what the agent says of it.
+                person_only: None,
             };
             match self.approvals.open(&question).await {
                 Ok(record) => return Ok(record),

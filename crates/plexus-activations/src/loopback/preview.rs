@@ -85,9 +85,12 @@ impl Loopback {
         if verdict.decision == Decision::Ask || !verdict.used.contains(&new.id) {
             return Ok(false);
         }
+        if record.person_only.is_some() && verdict.decision == Decision::Allow {
+            return Ok(false);
+        }
         // An allow counts only for what its author may allow, as it will when it is made.
         if let (Owner::Session(author), Decision::Allow) = (new.author, verdict.decision) {
-            let deed = Deed { asker: session.id, asker_config: &config, tool: &tool };
+            let deed = Deed::of(record, &config, &tool);
             return Ok(self.approvals.authority.may_allow(author, &deed).await?);
         }
         Ok(true)
@@ -117,7 +120,14 @@ impl Loopback {
         };
         let config = SessionConfig::of(&session)?;
         let tool = self.approvals.views.tools.read(&config, &params.tool_name, &input);
-        let ruling = self.approvals.judge(&session, &config, &tool).await?;
+        let deed = Deed {
+            asker: session.id,
+            asker_config: &config,
+            tool: &tool,
+            // Only the agent can say that a call is left to a person, when it asks.
+            person_only: None,
+        };
+        let ruling = self.approvals.judge(&session, &deed).await?;
         let Judgement { decision, rule, used, why, .. } = ruling;
         self.tested(&call.caller, rules::Ruling { decision, rule, used, why }).await
     }

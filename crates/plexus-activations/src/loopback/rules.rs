@@ -297,6 +297,13 @@ impl Loopback {
             )
             .with_field("remember"));
         }
+        if let Some(reason) = record.person_only.as_ref().filter(|_| approve) {
+            return Err(CallError::invalid(format_args!(
+                "remember this decision: no rule may allow such a call, because {reason}"
+            ))
+            .with_field("remember")
+            .with_hint("allow it without remember, each time"));
+        }
         let pattern = match &remember.pattern {
             Some(pattern) => pattern.clone(),
             None => match self.approvals.rulebook.narrowest(&session, &config, &tool) {

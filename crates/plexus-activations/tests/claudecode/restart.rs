@@ -243,6 +243,7 @@ async fn silent_run(
             input_digest: input_digest(&input),
             input: JsonText::from(input),
             description: None,
+            person_only: None,
             suggestions: JsonText::from(json!([])),
             owner: Owner::Operator,
             at: UnixMillis::now(),

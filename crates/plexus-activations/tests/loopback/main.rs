@@ -21,6 +21,7 @@ mod files;
 mod hidden;
 mod http;
 mod listing;
+mod person_only;
 mod preview;
 mod questions;
 mod races;

@@ -156,11 +156,11 @@ impl Approvals {
         }
         let effective = acceptable(updated.as_ref().unwrap_or(&record.input))?;
         let tool = self.views.tools.read(&config, &record.tool_name, &effective);
-        let deed = Deed { asker: record.session, asker_config: &config, tool: &tool };
+        let deed = Deed::of(record, &config, &tool);
         self.check_allow(caller, record, &deed).await?;
         if updated.is_some() {
             // An edited input is another call, so a deny rule applies to it too.
-            let judgement = self.judge(&session, &config, &tool).await?;
+            let judgement = self.judge(&session, &deed).await?;
             if judgement.decision == rules::Decision::Deny {
                 let why = match caller {
                     Caller::Operator | Caller::Device(_) => judgement.why,
@@ -187,6 +187,13 @@ impl Approvals {
             Caller::Session(decider) => *decider,
             Caller::Child(_) => return Err(CallError::forbidden("decide: a child may only ask")),
         };
+        if let Some(reason) = deed.person_only {
+            return Err(CallError::forbidden(format_args!(
+                "allow {}: only the operator may: {reason}",
+                record.tool_name
+            ))
+            .with_hint("deny it, or leave it: it waits for the operator"));
+        }
         if !self.is_judged_here(record).await? {
             // What a session may allow depends on where paths lead, and this server cannot see the
             // files of that machine.

@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use plexus_core::RuleId;
 use plexus_rules::{self as rules, Decision};
 use plexus_store::{DecidedBy, Owner, SessionRecord, StoreError, UnixMillis, Verdict};
-use plexus_wire::{Mode, Seconds, ToolCall, ToolTarget};
+use plexus_wire::{Mode, Seconds, ToolTarget};
 
 use super::Approvals;
 use crate::authority::Deed;
 use crate::replan::Replans;
-use crate::session::{SessionConfig, SessionState};
+use crate::session::SessionState;
 
 /// What rules and modes say of a call.
 pub struct Judgement {
@@ -40,19 +40,25 @@ impl Judgement {
 }
 
 impl Approvals {
-    /// Says what would happen to this call now.
+    /// Says what would happen to this call now. Of a call that is left to a person, a rule may only
+    /// deny it.
     pub async fn judge(
         &self,
         session: &SessionRecord,
-        config: &SessionConfig,
-        tool: &ToolCall,
+        deed: &Deed<'_>,
     ) -> Result<Judgement, StoreError> {
-        if tool.target == (ToolTarget::Question {}) {
+        if deed.tool.target == (ToolTarget::Question {}) {
             let why = "it is a question, which only somebody who reads it can answer".to_owned();
             let (decision, rule, used) = (Decision::Ask, None, Vec::new());
             return Ok(asked(rules::Ruling { decision, rule, used, why }));
         }
-        let ruling = self.standing_rules_say(session, config, tool).await?;
+        let ruling = self.standing_rules_say(session, deed).await?;
+        if let Some(reason) = deed.person_only
+            && ruling.decision != Decision::Deny
+        {
+            let why = format!("only the operator may allow it: {reason}");
+            return Ok(asked(rules::Ruling { decision: Decision::Ask, why, ..ruling }));
+        }
         match (ruling.decision, ruling.rule) {
             (Decision::Allow | Decision::Deny, Some(rule)) => Ok(Judgement {
                 decision: ruling.decision,
@@ -64,7 +70,7 @@ impl Approvals {
             // An `ask` rule beats a mode.
             (Decision::Ask, Some(_)) => Ok(asked(ruling)),
             (Decision::Allow | Decision::Deny | Decision::Ask, None) => {
-                Ok(self.mode_says(session, config, tool)?.unwrap_or_else(|| asked(ruling)))
+                Ok(self.mode_says(session, deed)?.unwrap_or_else(|| asked(ruling)))
             }
         }
     }
@@ -97,14 +103,12 @@ impl Approvals {
     async fn standing_rules_say(
         &self,
         session: &SessionRecord,
-        config: &SessionConfig,
-        tool: &ToolCall,
+        deed: &Deed<'_>,
     ) -> Result<rules::Ruling, StoreError> {
-        let deed = Deed { asker: session.id, asker_config: config, tool };
         let mut replans = Replans::default();
         while replans.once_more() {
-            let ruling = self.rulebook.decide(session, config, tool).await?;
-            match self.check_used(&ruling, &deed).await? {
+            let ruling = self.rulebook.decide(session, deed.asker_config, deed.tool).await?;
+            match self.check_used(&ruling, deed).await? {
                 Used::InForce => return Ok(ruling),
                 Used::Beyond(pattern) => {
                     let why = format!(
@@ -155,8 +159,7 @@ impl Approvals {
     fn mode_says(
         &self,
         session: &SessionRecord,
-        config: &SessionConfig,
-        tool: &ToolCall,
+        deed: &Deed<'_>,
     ) -> Result<Option<Judgement>, StoreError> {
         let mode =
             SessionState::of(session)?.mode.filter(|mode| mode.until > UnixMillis::now().into());
@@ -164,7 +167,9 @@ impl Approvals {
         let covered = match mode.mode {
             Mode::Ask => false,
             Mode::AllowAll => true,
-            Mode::AcceptEdits => self.rulebook.is_edit_inside(session, config, tool),
+            Mode::AcceptEdits => {
+                self.rulebook.is_edit_inside(session, deed.asker_config, deed.tool)
+            }
         };
         Ok(covered.then(|| Judgement {
             decision: Decision::Allow,

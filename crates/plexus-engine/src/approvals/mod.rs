@@ -69,6 +69,8 @@ pub struct Question<'a> {
     pub input: JsonText,
     /// What the agent says of it.
     pub description: Option<String>,
+    /// Why only a person may allow it, as the agent says.
+    pub person_only: Option<String>,
 }
 
 /// Opens and decides approvals. One for a server.

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use plexus_core::ApprovalId;
 use plexus_core::digest::input_digest;
-use plexus_store::{ApprovalRecord, Change, OpenApproval, Priority, StoreError, UnixMillis};
-use plexus_wire::{ChatEvent, ToolCall};
+use plexus_store::{
+    ApprovalRecord, Change, JsonText, OpenApproval, Priority, SessionRecord, StoreError, UnixMillis,
+};
+use plexus_wire::ChatEvent;
 use serde_json::Value;
 
 use super::deciding::decision;
@@ -33,10 +35,16 @@ impl Approvals {
             .approval_by_request(question.session.id, question.run, question.request_id)
             .await?;
         let tool = self.views.tools.read(&config, question.tool_name, &input);
-        let mut open = self.opening(question, &config, &input, &tool, now).await?;
+        let deed = Deed {
+            asker: question.session.id,
+            asker_config: &config,
+            tool: &tool,
+            person_only: question.person_only.as_deref(),
+        };
+        let mut open = self.opening(question, &deed, &input, now).await?;
         let mut decided = Vec::new();
         if standing.is_none() {
-            let judgement = self.judge(question.session, &config, &tool).await?;
+            let judgement = self.judge(question.session, &deed).await?;
             if let Some((verdict, by)) = judgement.at_once() {
                 decided.extend(self.uses(&judgement, now));
                 let why = self.told(&judgement).await?;
@@ -53,14 +61,13 @@ impl Approvals {
     async fn opening(
         &self,
         question: &Question<'_>,
-        config: &SessionConfig,
+        deed: &Deed<'_>,
         input: &Value,
-        tool: &ToolCall,
         now: UnixMillis,
     ) -> Result<OpenApproval, StoreError> {
         let id = ApprovalId::generate();
+        let config = deed.asker_config;
         let timeout = config.approval_timeout();
-        let deed = Deed { asker: question.session.id, asker_config: config, tool };
         let asked = self.views.tools.question(config, question.tool_name, input).map(Box::new);
         let event = ChatEvent::AwaitingApproval {
             approval_id: id,
@@ -68,6 +75,7 @@ impl Approvals {
             tool_use_id: question.tool_use_id.to_owned(),
             input: question.input.clone().into(),
             question: asked.clone(),
+            person_only: question.person_only.clone(),
         };
         let parent_event = ChatEvent::ToolRequest {
             approval_id: id,
@@ -77,6 +85,7 @@ impl Approvals {
             tool_use_id: question.tool_use_id.to_owned(),
             input: question.input.clone().into(),
             question: asked,
+            person_only: question.person_only.clone(),
         };
         Ok(OpenApproval {
             id,
@@ -90,8 +99,9 @@ impl Approvals {
             input: question.input.clone(),
             input_digest: input_digest(input),
             description: question.description.clone(),
-            suggestions: self.rulebook.suggestions(question.session, config, tool)?,
-            owner: self.authority.owner_of(&deed).await?,
+            person_only: question.person_only.clone(),
+            suggestions: self.suggestions(question.session, deed)?,
+            owner: self.authority.owner_of(deed).await?,
             at: now,
             deadline: timeout.map(|timeout| now.plus(timeout)),
             escalate_at: Some(now.plus(escalate_after(config, timeout))),
@@ -104,6 +114,18 @@ impl Approvals {
                 .transpose()?,
             outbox: Vec::new(),
         })
+    }
+
+    /// Proposes rules that would answer the call; none where no rule may.
+    fn suggestions(
+        &self,
+        session: &SessionRecord,
+        deed: &Deed<'_>,
+    ) -> Result<JsonText, StoreError> {
+        match deed.person_only {
+            Some(_) => JsonText::of(&[(); 0]),
+            None => self.rulebook.suggestions(session, deed.asker_config, deed.tool),
+        }
     }
 
     /// Opens an approval that has no journal line (the MCP channel). Asked again, it joins the

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::Approvals;
 use super::judge::Judgement;
+use crate::authority::Deed;
 use crate::replan::Replans;
 use crate::session::SessionConfig;
 
@@ -80,7 +81,8 @@ impl Approvals {
             let config = SessionConfig::of(&session)?;
             let input: Value = record.input.read()?;
             let tool = self.views.tools.read(&config, &record.tool_name, &input);
-            let judgement = self.judge(&session, &config, &tool).await?;
+            let deed = Deed::of(record, &config, &tool);
+            let judgement = self.judge(&session, &deed).await?;
             let Some((verdict, by)) = judgement.at_once() else { return Ok(false) };
             let why = self.told(&judgement).await?;
             let mut changes = self.uses(&judgement, UnixMillis::now());

@@ -56,6 +56,7 @@ impl ApprovalViews {
             input: record.input.clone().into(),
             input_digest: record.input_digest.clone(),
             description: record.description.clone(),
+            person_only: record.person_only.clone(),
             working_dir: working_dir(session),
             target,
             risk,

@@ -158,6 +158,7 @@ mod tests {
                 tool_use_id: CALL.to_owned(),
                 input: input(content),
                 question: None,
+                person_only: None,
             });
             events.push(ChatEvent::ApprovalResolved {
                 approval_id,

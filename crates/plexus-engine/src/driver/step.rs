@@ -115,6 +115,8 @@ pub struct Ask {
     pub input: RawJson,
     /// What the agent says of it.
     pub description: Option<String>,
+    /// Why only a person may allow it, as the agent says; `None` for every other question.
+    pub person_only: Option<String>,
 }
 
 /// The answer that an agent says it has taken.

@@ -64,6 +64,7 @@ impl Run {
             tool_use_id: &ask.tool_use_id,
             input,
             description: ask.description.clone(),
+            person_only: ask.person_only.clone(),
         };
         draft.changes.extend(self.approvals.plan(&question).await?);
         Ok(())

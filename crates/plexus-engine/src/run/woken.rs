@@ -65,6 +65,9 @@ impl Run {
         };
         let why = if !is_same {
             "run it: the agent now asks about another input than the one that was decided"
+        } else if ask.person_only.is_some() && record.person_only.is_none() {
+            "run it: the agent now says that only a person may allow it, and did not when it was \
+             decided"
         } else if record.allow_sent_at.is_some() {
             MAY_HAVE_RUN
         } else if record.parking != Some(Parking::Waking) {

@@ -100,6 +100,7 @@ impl Driver for Lines {
                     tool_use_id: QUESTION.to_owned(),
                     input,
                     description: None,
+                    person_only: None,
                 }))]
             }
             ("wants", id) => vec![Step::Refused {

@@ -216,6 +216,7 @@ async fn a_chat_without_a_process_is_served_also_while_its_session_asks_somethin
         tool_use_id: "of the network",
         input: JsonText::from(json!({"host": "example.org", "port": 443})),
         description: None,
+        person_only: None,
     };
     let elsewhere = supervised.engine.approvals.open(&question).await.unwrap();
     assert_eq!(elsewhere.status, ApprovalStatus::Pending);

@@ -77,6 +77,8 @@ pub struct ApprovalRecord {
     pub input_digest: String,
     /// The CLI's own description of the call.
     pub description: Option<String>,
+    /// Why only a person may allow it; `None` where rules, modes and sessions may too.
+    pub person_only: Option<String>,
     /// Rules the CLI or we suggest; an array.
     pub suggestions: JsonText,
     /// Who is asked now.
@@ -220,6 +222,8 @@ pub struct OpenApproval {
     pub input_digest: String,
     /// The CLI's own description of the call.
     pub description: Option<String>,
+    /// Why only a person may allow it; `None` where rules, modes and sessions may too.
+    pub person_only: Option<String>,
     /// Suggested rules; an array.
     pub suggestions: JsonText,
     /// Who is asked.

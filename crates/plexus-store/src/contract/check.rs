@@ -91,7 +91,8 @@ fn check(change: &Change) -> Result<usize, StoreError> {
             let events =
                 open.event.iter().chain(&open.parent_event).map(event).sum::<Result<usize, _>>()?;
             let suggestions = bounded("suggestions", open.suggestions.len(), MAX_FIELD_BYTES)?;
-            Ok(input + events + suggestions + outbox(&open.outbox)?)
+            let person_only = text("person_only", open.person_only.as_deref())?;
+            Ok(input + events + suggestions + person_only + outbox(&open.outbox)?)
         }
         Change::DecideApproval(decide) => {
             let message = text("message", decide.message.as_deref())?;

@@ -25,7 +25,8 @@ macro_rules! select_approval {
                  a.tool_use_id, a.input, a.input_digest, a.description, a.suggestions, a.owner,
                  a.escalations, a.status, a.created_at, a.deadline, a.escalate_at, a.decided_at,
                  a.decided_by, a.decided_ref, a.message, a.updated_input, a.delivered_at,
-                 a.void_at, a.breach, a.retired, a.parking, a.parked, a.allow_sent_at
+                 a.void_at, a.breach, a.retired, a.parking, a.parked, a.allow_sent_at,
+                 a.person_only
              FROM loopback_approvals a
              JOIN sessions s ON s.id = a.session ",
             $rest
@@ -70,6 +71,7 @@ fn read(row: &Row<'_>) -> Result<ApprovalRecord, StoreError> {
         parking: row.maybe(28)?,
         parked: row.maybe(29)?,
         allow_sent_at: row.maybe(30)?,
+        person_only: row.maybe(31)?,
     })
 }
 
@@ -297,8 +299,8 @@ pub(super) async fn open(
     conn.run(
         "INSERT INTO loopback_approvals (uuid, session, chat, run, channel, request_id,
              tool_name, tool_use_id, input_digest, description, owner, status, created_at,
-             deadline, escalate_at, suggestions, input)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0, ?12, ?13, ?14, ?15, ?16)",
+             deadline, escalate_at, suggestions, input, person_only)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 0, ?12, ?13, ?14, ?15, ?16, ?17)",
         params![
             open.id,
             row,
@@ -316,6 +318,7 @@ pub(super) async fn open(
             open.escalate_at,
             open.suggestions,
             open.input,
+            open.person_only,
         ],
     )
     .await?;

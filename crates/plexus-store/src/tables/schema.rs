@@ -75,6 +75,11 @@ const STEPS: &[Step] = &[
     },
     Step { sql: include_str!("migrations/0007_search.sql"), sqlite: Some(7), postgres: Some(5) },
     Step { sql: include_str!("migrations/0009_devices.sql"), sqlite: Some(8), postgres: Some(6) },
+    Step {
+        sql: include_str!("migrations/0010_person_only.sql"),
+        sqlite: Some(9),
+        postgres: Some(7),
+    },
 ];
 
 impl Dialect {

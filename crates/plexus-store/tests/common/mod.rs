@@ -64,6 +64,7 @@ pub(crate) fn question(session: SessionId, request: &str, command: &str) -> Open
         input_digest: input_digest(&input),
         input: JsonText::from(input),
         description: None,
+        person_only: None,
         suggestions: JsonText::from(json!([])),
         owner: Owner::Operator,
         at: UnixMillis::now(),

@@ -112,6 +112,8 @@ class Approval(TypedDict):
     """The digest of that input: hand it back with the answer."""
     parked: NotRequired[bool]
     """True while the agent has no process, which a decision starts again. Absent otherwise."""
+    person_only: NotRequired[str | None]
+    """Why only the operator may allow it: no rule, mode or session does. Absent otherwise."""
     preview: NotRequired[bool]
     """Whether `loopback.preview` can try it over a copy: a shell command of a session with a
     wall."""
@@ -467,6 +469,8 @@ class ChatEventAwaitingApproval(TypedDict):
     """The approval to answer."""
     input: dict[str, Any]
     """Its input."""
+    person_only: NotRequired[str | None]
+    """Why only the operator may allow it; absent where rules, modes and sessions may too."""
     question: NotRequired[Question | None]
     """What the agent asks its user, when the call is a question."""
     tool_name: str
@@ -511,6 +515,8 @@ class ChatEventToolRequest(TypedDict):
     """The approval to answer."""
     input: dict[str, Any]
     """Its input."""
+    person_only: NotRequired[str | None]
+    """Why only the operator may allow it; absent where rules, modes and sessions may too."""
     question: NotRequired[Question | None]
     """What the agent asks its user, when the call is a question."""
     session_id: SessionId

@@ -87,6 +87,7 @@ impl Reading<'_> {
             tool_use_id: call,
             input,
             description: params["message"].as_str().map(str::to_owned),
+            person_only: None,
         })));
     }
 
@@ -133,6 +134,7 @@ impl Reading<'_> {
             tool_use_id: call_id.to_owned(),
             input,
             description: title,
+            person_only: None,
         })));
     }
 

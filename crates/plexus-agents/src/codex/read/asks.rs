@@ -100,6 +100,7 @@ impl CodexMemory {
             tool_use_id: call,
             input,
             description,
+            person_only: None,
         }))]
     }
 

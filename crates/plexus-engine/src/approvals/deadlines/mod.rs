@@ -164,7 +164,7 @@ async fn escalate(approvals: &Approvals, record: &ApprovalRecord) -> Result<(), 
         Owner::Session(id) => {
             let input = record.input.read()?;
             let tool = approvals.views.tools.read(&config, &record.tool_name, &input);
-            let deed = Deed { asker: session.id, asker_config: &config, tool: &tool };
+            let deed = Deed::of(record, &config, &tool);
             approvals.authority.above(id, &deed).await?
         }
     };
@@ -260,6 +260,7 @@ async fn told_to(
         tool_use_id: record.tool_use_id.clone(),
         input: record.input.clone().into(),
         question: question.map(Box::new),
+        person_only: record.person_only.clone(),
     };
     Ok(Some(Change::AppendEvents(AppendEvents {
         session: id,

@@ -68,6 +68,7 @@ impl Scene {
             tool_use_id: "toolu",
             input: JsonText::from(json!({"command": "make install"})),
             description: None,
+            person_only: None,
         };
         self.approvals.open(&question).await.unwrap()
     }
