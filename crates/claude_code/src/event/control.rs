@@ -58,12 +58,25 @@ json_object! {
         decision_reason_type: Option<Text> = "decision_reason_type",
         /// The source of the rule that made the CLI ask.
         decision_reason_rule_source: Option<Text> = "decision_reason_rule_source",
-        /// Whether a person has to answer, because the tool itself asks the user something.
+        /// An ask rule that covers the call, when it is not the reason.
+        matched_ask_rule: Option<MatchedAskRule> = "matched_ask_rule",
+        /// Whether a person has to answer: the tool asks its user something, or its MCP server
+        /// demands a person.
         requires_user_interaction: Option<bool> = "requires_user_interaction",
+        /// Whether the CLI's own classifier may allow it; absent when no safety check found it.
+        classifier_approvable: Option<bool> = "classifier_approvable",
+        /// Whether the CLI's own dialog proposes to refuse it.
+        default_to_no: Option<bool> = "default_to_no",
         /// The call.
         tool_use_id: Option<Text> = "tool_use_id",
         /// The subagent that makes the call.
         agent_id: Option<Text> = "agent_id",
+    }
+
+    /// An ask rule of the CLI.
+    pub struct MatchedAskRule {
+        /// Whose rule it is: `flagSettings`, `userSettings`, `policySettings`, …
+        source: Option<Text> = "source",
     }
 
     /// The CLI's answer to `initialize`, limited to the fields that a supervisor needs.

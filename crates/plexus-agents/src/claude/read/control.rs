@@ -11,7 +11,11 @@ use claude_code::event::control::{
 use plexus_engine::driver::{Ask, OutLine, Step, TakenAnswer};
 use uuid::Uuid;
 
+use crate::claude::question;
 use crate::claude::write::{OUR_REQUEST, out};
+
+/// How many characters of the CLI's own reason are shown.
+const MAX_REASON_CHARS: usize = 300;
 
 /// Reads a question. One of a subagent says which it is, as far as its beginning was heard.
 pub(super) fn as_ask(
@@ -33,7 +37,50 @@ pub(super) fn as_ask(
             (Some(subagent), Some(said)) => Some(format!("{subagent}: {said}")),
             (subagent, said) => subagent.or(said),
         },
+        person_only: person_only(ask),
     }
+}
+
+/// The source of the ask rules that we start the CLI with.
+const OUR_RULES: &str = "flagSettings";
+
+/// Says why only a person may allow a call, in words; `None` for every other call.
+///
+/// A question of the agent carries such a mark too. It is no call to allow, so it stays with those
+/// who may answer questions.
+fn person_only(ask: &CanUseTool) -> Option<String> {
+    let marked = |mark: Option<bool>, at: bool| mark == Some(at);
+    if marked(ask.requires_user_interaction, true) {
+        return (!is_question(ask)).then(|| "its tool demands a person".to_owned());
+    }
+    if marked(ask.classifier_approvable, false) {
+        let why = ask.decision_reason.as_ref().map_or("", |reason| reason.as_str());
+        return Some(format!("Claude Code's safety check leaves it to a person: {}", cut(why)));
+    }
+    if marked(ask.default_to_no, true) {
+        return Some("Claude Code proposes to refuse it".to_owned());
+    }
+    match ask.decision_reason_type.as_deref() {
+        Some("sandboxOverride") => return Some("it would leave Claude Code's sandbox".to_owned()),
+        Some("classifier") => return Some("Claude Code's classifier asks for a person".to_owned()),
+        Some("hook") => return Some("a hook of Claude Code asks for a person".to_owned()),
+        _ => {}
+    }
+    let matched = ask.matched_ask_rule.as_ref().and_then(|rule| rule.source.as_ref());
+    let sources = ask.decision_reason_rule_source.iter().chain(matched);
+    let theirs = sources.map(|source| source.as_str()).find(|source| *source != OUR_RULES)?;
+    Some(format!("an ask rule of Claude Code covers it ({})", cut(theirs)))
+}
+
+/// Whether a call is a question that somebody can read and answer.
+fn is_question(ask: &CanUseTool) -> bool {
+    let input = serde_json::from_str(ask.input.get());
+    input.is_ok_and(|input| question::read(ask.tool_name.as_str(), &input).is_some())
+}
+
+/// The CLI's words, as far as they are shown in a reason.
+fn cut(words: &str) -> String {
+    words.chars().take(MAX_REASON_CHARS).collect()
 }
 
 /// Refuses a request that we do not serve.

@@ -333,3 +333,61 @@ fn a_question_of_a_subagent_says_which_one_asks() {
     assert_eq!(ask(json!("a2"), json!("list files")), some("subagent a2: list files"));
     assert_eq!(ask(Value::Null, json!("list files")), some("list files"));
 }
+
+#[test]
+fn marks_of_the_cli_leave_a_call_to_a_person() {
+    let reason = |tool: &str, input: Value, marks: Value| {
+        let mut request = json!({"subtype": "can_use_tool", "tool_name": tool, "input": input,
+            "tool_use_id": "t"});
+        request.as_object_mut().unwrap().extend(marks.as_object().unwrap().clone());
+        let line = json!({"type": "control_request", "request_id": "r", "request": request});
+        let steps = feed(&mut ClaudeMemory::default(), line);
+        let [Step::Asked(asked)] = steps.as_slice() else { panic!("{steps:?}") };
+        asked.person_only.clone()
+    };
+    let ours = json!({"source": "flagSettings", "tool_name": "Bash"});
+    let bash = || json!({"command": "ls"});
+    for (marks, words) in [
+        (json!({}), None),
+        (json!({"decision_reason_type": "other", "matched_ask_rule": ours}), None),
+        (
+            json!({"decision_reason_type": "rule", "decision_reason_rule_source": "flagSettings"}),
+            None,
+        ),
+        (json!({"decision_reason_type": "safetyCheck", "classifier_approvable": true}), None),
+        (json!({"requires_user_interaction": true}), Some("demands a person")),
+        (
+            json!({"classifier_approvable": false, "decision_reason": "Dangerous rm"}),
+            Some("safety check leaves it to a person: Dangerous rm"),
+        ),
+        (json!({"default_to_no": true}), Some("proposes to refuse")),
+        (json!({"decision_reason_type": "sandboxOverride"}), Some("sandbox")),
+        (json!({"decision_reason_type": "classifier"}), Some("classifier")),
+        (json!({"decision_reason_type": "hook"}), Some("hook")),
+        // A narrow rule of somebody else is the reason, beside a rule of ours that matched too.
+        (
+            json!({"decision_reason_type": "rule", "decision_reason_rule_source": "userSettings",
+                "matched_ask_rule": ours}),
+            Some("ask rule of Claude Code covers it (userSettings)"),
+        ),
+        (
+            json!({"matched_ask_rule": {"source": "policySettings", "tool_name": "Write"}}),
+            Some("(policySettings)"),
+        ),
+    ] {
+        let found = reason("Bash", bash(), marks.clone());
+        match words {
+            None => assert_eq!(found, None, "{marks}"),
+            Some(words) => assert!(
+                found.as_ref().is_some_and(|found| found.contains(words)),
+                "{marks}: {found:?}"
+            ),
+        }
+    }
+    // A question that can be answered is no call to allow.
+    let marked = json!({"requires_user_interaction": true});
+    let which = json!({"questions": [{"question": "Which?", "options": [{"label": "a"}]}]});
+    assert_eq!(reason("AskUserQuestion", which, marked.clone()), None);
+    assert_eq!(reason("ExitPlanMode", json!({}), marked.clone()), None);
+    assert!(reason("AskUserQuestion", json!({}), marked).is_some());
+}
