@@ -33,13 +33,14 @@ pub enum ServerRequest {
 json_object! {
     /// The question whether a command may run, or whether an input may be typed into a running one.
     pub struct CommandApproval {
-        /// `command`, or `writeStdin` for an input to a running command.
+        /// `command`, `writeStdin` for an input to a running command, or `humanCommand` for a
+        /// command that a person must look at. Later versions may have more.
         kind: Option<Text> = "kind",
         /// The thread.
         thread_id: Text = "threadId",
         /// The turn.
         turn_id: Text = "turnId",
-        /// The item, which was announced just before.
+        /// The item. It was announced just before, except for a `humanCommand`.
         item_id: Text = "itemId",
         /// The id of a further question about the same item.
         approval_id: Option<Text> = "approvalId",
@@ -48,7 +49,13 @@ json_object! {
         command: Option<Text> = "command",
         /// Its working directory.
         cwd: Option<Text> = "cwd",
-        /// The reason, in the model's words.
+        /// The machine that it runs on; `local` is this one.
+        environment_id: Option<Text> = "environmentId",
+        /// What it may do beyond the sandbox.
+        additional_permissions: Option<RawJson> = "additionalPermissions",
+        /// The host that it would reach.
+        network: Option<RawJson> = "networkApprovalContext",
+        /// The reason, in the model's words; of a managed rule for a `humanCommand`.
         reason: Option<Text> = "reason",
         /// The answers that the server offers; `decline` works although it is not among them.
         available_decisions: Option<RawJson> = "availableDecisions",
@@ -78,6 +85,8 @@ json_object! {
         item_id: Text = "itemId",
         /// The working directory.
         cwd: Option<Text> = "cwd",
+        /// The machine that the commands run on; `local` is this one.
+        environment_id: Option<Text> = "environmentId",
         /// The reason, in the model's words.
         reason: Option<Text> = "reason",
         /// The permissions that are requested.
@@ -93,7 +102,7 @@ json_object! {
         turn_id: Option<Text> = "turnId",
         /// The name of the MCP server, as Codex knows it.
         server_name: Text = "serverName",
-        /// `form`, …
+        /// `form`; the other modes ask for what text cannot answer (`url`, `openai/form`, …).
         mode: Option<Text> = "mode",
         /// The question.
         message: Text = "message",

@@ -6,6 +6,7 @@
 //!
 //! - [`asks`]: what is asked about, and what an answer does.
 //! - [`given`]: MCP servers of a session, images of a prompt.
+//! - [`managed`]: commands that the administrator of the machine leaves to a person.
 //! - [`tree`]: both agents in one tree.
 //! - [`turns`]: warm turns, steering, interrupts, resuming, forking, failures, restarts.
 #![allow(
@@ -27,6 +28,8 @@ mod given;
 #[cfg(target_os = "linux")]
 mod hub_with_codex;
 #[cfg(target_os = "linux")]
+mod managed;
+#[cfg(target_os = "linux")]
 mod tree;
 #[cfg(target_os = "linux")]
 mod turns;
@@ -34,15 +37,16 @@ mod turns;
 /// Makes a suite of functions, each under its own name.
 #[cfg(target_os = "linux")]
 macro_rules! suite {
-    ($($module:ident::$case:ident,)*) => {
-        testkit::real_cli::suite::Suite::of(testkit::real_codex::CLI)
+    ($suite:expr, $($module:ident::$case:ident,)*) => {
+        $suite
             $(.case(concat!(stringify!($module), "::", stringify!($case)), $module::$case))*
     };
 }
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
-    suite! {
+    let suite = suite! {
+        testkit::real_cli::suite::Suite::of(testkit::real_codex::CLI),
         asks::a_command_asks_is_allowed_and_runs_once,
         asks::a_denial_reaches_the_model_with_its_reason,
         asks::a_change_of_files_is_asked_about_with_its_diff,
@@ -65,6 +69,14 @@ fn main() -> std::process::ExitCode {
         turns::a_killed_process_fails_its_chat_and_the_next_one_resumes,
         turns::a_restart_while_it_asks_is_answered_once_and_runs_once,
         turns::a_restart_in_the_middle_of_an_answer_loses_nothing,
+    };
+    let lacking = testkit::real_codex::ManagedCli::lacking();
+    suite! {
+        suite.unless(lacking, testkit::real_codex::CLI.require_variable),
+        managed::a_managed_rule_asks_in_spite_of_rules_and_modes,
+        managed::a_managed_rule_asks_within_the_sandbox_of_codex,
+        managed::a_denied_managed_command_does_not_run,
+        managed::a_restart_keeps_what_is_left_to_a_person,
     }
     .run()
 }

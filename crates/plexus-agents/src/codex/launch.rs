@@ -171,8 +171,12 @@ fn first_lines(launch: &Launch<'_>) -> Result<Vec<OutLine>, LaunchError> {
         unwanted.push(LIVE_TEXT);
     }
     let mut initialize = Initialize::new("plexus", env!("CARGO_PKG_VERSION"));
-    initialize.capabilities =
-        Some(json!({ "experimentalApi": true, "optOutNotificationMethods": unwanted }));
+    initialize.capabilities = Some(json!({
+        "experimentalApi": true,
+        "optOutNotificationMethods": unwanted,
+        // Without it, Codex refuses what a managed rule leaves to a person, and asks nobody.
+        "requiredHumanApproval": true,
+    }));
     let options = thread_options(launch)?;
     let thread = match &launch.conversation {
         Conversation::New => {

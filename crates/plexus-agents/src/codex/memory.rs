@@ -25,7 +25,7 @@ pub struct CodexMemory {
     pub(super) turn: Option<Turn>,
     /// The turn that was over last.
     pub(super) last_turn: Option<String>,
-    /// Calls that were announced and are not over, by [`CodexMemory::key`].
+    /// Calls that were announced or asked about and are not over, by [`CodexMemory::key`].
     pub(super) calls: BTreeMap<String, Call>,
     /// Questions that the agent waits for, by the text of their ids.
     pub(super) questions: BTreeMap<String, Question>,
@@ -74,7 +74,7 @@ pub(super) struct Turn {
     pub(super) usage: Usage,
 }
 
-/// A call that was announced.
+/// A call that was announced, or asked about.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Call {
     /// The turn.
@@ -95,6 +95,8 @@ pub(super) struct Call {
 pub(super) enum Called {
     /// A command.
     Command,
+    /// A command that was asked about and not announced: its item follows once it runs.
+    Unannounced,
     /// A patch, with its changes as JSON until the question about it takes them.
     Patch(Option<String>),
     /// A tool of an MCP server.

@@ -52,15 +52,21 @@ fn opened(policy: &str, sandbox: &str) -> Value {
     }})
 }
 
-/// A run whose turn has asked whether `echo` may run, as question 7.
-fn asked() -> CodexMemory {
+/// A run that asks about everything, in its turn `t1`.
+fn running() -> CodexMemory {
     let mut memory = begun(&json!({}), &Conversation::New);
     assert_eq!(reads(&mut memory, &opened("untrusted", "dangerFullAccess")), [Step::Ready]);
-    let at = json!({"threadId": THREAD, "turnId": "t1"});
     reads(
         &mut memory,
         &notification("turn/started", json!({"threadId": THREAD, "turn": {"id": "t1"}})),
     );
+    memory
+}
+
+/// A run whose turn has asked whether `echo` may run, as question 7.
+fn asked() -> CodexMemory {
+    let mut memory = running();
+    let at = json!({"threadId": THREAD, "turnId": "t1"});
     let item = json!({"type": "commandExecution", "id": "call", "command": "echo", "status": "inProgress"});
     let mut started = at.clone();
     started["item"] = item;
@@ -113,6 +119,140 @@ fn an_allow_is_one_word_and_an_unread_question_is_refused() {
     let lines = said(&codex().write(&memory, &Say::Answer { request_id: "8", answer: &allow }));
     assert_eq!(lines[0]["id"], 8);
     assert!(lines[0]["error"].is_object(), "{lines:?}");
+}
+
+/// A question about the command `ls`, with more parameters.
+fn command_question(more: &Value) -> Value {
+    let mut params = json!({"threadId": THREAD, "turnId": "t1", "itemId": "call", "command": "ls",
+        "cwd": "/w", "environmentId": "local", "additionalPermissions": null});
+    for (name, value) in more.as_object().unwrap() {
+        params[name] = value.clone();
+    }
+    json!({"method": "item/commandExecution/requestApproval", "id": 8, "params": params})
+}
+
+/// What is asked, without its input.
+fn only_ask(steps: &[Step]) -> &plexus_engine::driver::Ask {
+    let [Step::Asked(ask)] = steps else { panic!("{steps:?}") };
+    ask
+}
+
+#[test]
+fn unknown_command_questions_are_left_to_a_person() {
+    let person_only = |more: Value| {
+        let steps = reads(&mut running(), &command_question(&more));
+        let ask = only_ask(&steps);
+        let input: Value = serde_json::from_str(ask.input.get()).unwrap();
+        assert_eq!(input["command"], "ls");
+        let doubted = codex().tool_call(&ask.tool_name, &input).doubt.is_some();
+        assert_eq!(doubted, ask.person_only.is_some(), "{input}");
+        (ask.person_only.clone(), input)
+    };
+    for more in [json!({}), json!({"kind": "command"}), json!({"kind": null})] {
+        assert_eq!(person_only(more).0, None);
+    }
+    let (why, input) = person_only(json!({"kind": "humanCommand", "approvalId": "a"}));
+    assert_eq!(why.as_deref(), Some("a managed rule of Codex asks a person"));
+    assert_eq!((&input["kind"], &input["approval_id"]), (&json!("humanCommand"), &json!("a")));
+    let (why, input) = person_only(json!({"kind": "teleport"}));
+    assert!(why.is_some_and(|why| why.contains("unknown kind: teleport")));
+    assert_eq!(input["kind"], "teleport");
+    for (name, shown, value) in [
+        ("environmentId", "environment", json!("cloud-1")),
+        ("additionalPermissions", "additional_permissions", json!({"network": {"enabled": true}})),
+        ("networkApprovalContext", "network", json!({"host": "evil.test", "protocol": "https"})),
+    ] {
+        let (why, input) = person_only(json!({name: value}));
+        assert!(why.is_some_and(|why| why.contains(shown)));
+        assert_eq!(input[shown], value);
+    }
+}
+
+#[test]
+fn unknown_questions_of_mcp_servers_never_run_by_a_mode() {
+    let at = json!({"threadId": THREAD, "turnId": "t1"});
+    let question = |more: Value| {
+        let mut params = at.clone();
+        params["serverName"] = json!("s");
+        params["message"] = json!("Sure?");
+        params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"method": "mcpServer/elicitation/request", "id": 8, "params": params})
+    };
+    let no_fields = json!({"type": "object", "properties": {}});
+    let agree = question(json!({"mode": "form", "requestedSchema": no_fields}));
+    assert!(only_ask(&reads(&mut running(), &agree)).person_only.is_some());
+    let colour = json!({"properties": {"colour": {"type": "string"}}});
+    let form = question(json!({"mode": "form", "requestedSchema": colour}));
+    assert_eq!(only_ask(&reads(&mut running(), &form)).person_only, None);
+    // Parts that text cannot answer.
+    for mode in ["url", "openai/form", "openai/userVerification", "new"] {
+        let more = json!({"mode": mode, "requestedSchema": no_fields, "_meta": {}});
+        let steps = reads(&mut running(), &question(more));
+        let [Step::Refused { reply, .. }] = &steps[..] else { panic!("{mode}: {steps:?}") };
+        let declined = json!({"id": 8, "result": {"action": "decline"}});
+        assert_eq!(said(std::slice::from_ref(reply)), [declined], "{mode}");
+    }
+    // A call of a tool, which is asked about as something that this version does not know.
+    for (kind, unknown) in [("mcp_tool_call", false), ("mcp_tool_verification", true)] {
+        let mut memory = running();
+        let mut started = at.clone();
+        started["item"] =
+            json!({"type": "mcpToolCall", "id": "m", "server": "s", "tool": "t", "arguments": {}});
+        reads(&mut memory, &notification("item/started", started));
+        let meta = json!({"codex_approval_kind": kind, "tool_params": {}});
+        let steps = reads(&mut memory, &question(json!({"mode": "form", "_meta": meta})));
+        assert_eq!(only_ask(&steps).person_only.is_some(), unknown, "{kind}");
+    }
+}
+
+#[test]
+fn a_command_that_a_person_denied_must_not_start() {
+    let started = json!({"threadId": THREAD, "turnId": "t1", "item": {"type": "commandExecution",
+        "id": "call", "command": "ls", "processId": "1", "status": "inProgress"}});
+    let started = notification("item/started", started);
+    let ran = |steps: &[Step]| {
+        let ran = steps.iter().find_map(|step| match step {
+            Step::Ran { request_id, .. } => Some(request_id.clone()),
+            _ => None,
+        });
+        ran.unwrap_or_else(|| panic!("{steps:?}"))
+    };
+    let mut memory = running();
+    let question = command_question(&json!({"kind": "humanCommand", "approvalId": "a"}));
+    reads(&mut memory, &question);
+    // The engine compares it with the decision: it counts only if it was allowed.
+    assert_eq!(ran(&reads(&mut memory, &started)), Some("8".to_owned()));
+    // Nobody was asked about this one.
+    assert_eq!(ran(&reads(&mut running(), &started)), None);
+}
+
+#[test]
+fn a_second_question_about_an_unannounced_command_is_refused() {
+    let mut memory = running();
+    let mut question = command_question(&json!({"kind": "humanCommand", "approvalId": "a"}));
+    only_ask(&reads(&mut memory, &question));
+    let resolved =
+        notification("serverRequest/resolved", json!({"threadId": THREAD, "requestId": 8}));
+    reads(&mut memory, &resolved);
+    question["id"] = json!(9);
+    question["params"]["approvalId"] = json!("b");
+    let steps = reads(&mut memory, &question);
+    assert!(matches!(&steps[..], [Step::Refused { .. }]), "{steps:?}");
+    // The next turn has calls of its own.
+    let turn = json!({"threadId": THREAD, "turn": {"id": "t1", "status": "completed"}});
+    reads(&mut memory, &notification("turn/completed", turn));
+    question["params"]["turnId"] = json!("t2");
+    only_ask(&reads(&mut memory, &question));
+}
+
+#[test]
+fn the_handshake_says_that_persons_can_be_asked() {
+    let plan = codex().launch(&launch(&config(&json!({})), Conversation::New)).unwrap();
+    let Stdin::Lines(lines) = &plan.stdin else { panic!("no lines") };
+    let initialize = said(lines).remove(0);
+    assert_eq!(initialize["method"], "initialize");
+    assert_eq!(initialize["params"]["capabilities"]["requiredHumanApproval"], true);
+    assert_eq!(initialize["params"]["capabilities"]["experimentalApi"], true);
 }
 
 #[test]

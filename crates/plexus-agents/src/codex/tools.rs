@@ -27,11 +27,17 @@ pub(super) fn read(tool_name: &str, input: &Value) -> ToolCall {
                 Some((dir, name)) => SHELL_DIRS.contains(&dir) && READABLE.contains(&name),
                 None => READABLE.contains(&program),
             };
-            // A further question about a call is about something that its command does not show.
-            let further = text("approval_id").is_some();
+            // A question of another kind, and a further one about a call, are about something that
+            // the command does not show.
+            let shown = ["command", "shell", "cwd"];
+            let more = input
+                .as_object()
+                .into_iter()
+                .flatten()
+                .any(|(name, _)| !shown.contains(&name.as_str()));
             ToolCall::new(tool_name, target)
                 .doubted((!is_known).then_some("its shell may read it otherwise"))
-                .doubted(further.then_some("it is a further question about a command"))
+                .doubted(more.then_some("it asks about more than a command"))
         }
         PATCH => {
             let changes = input["changes"].as_array().map(Vec::as_slice).unwrap_or_default();

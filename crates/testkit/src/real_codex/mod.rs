@@ -1,7 +1,11 @@
 //! The real Codex CLI: where it is, and a sandbox for it.
 
+#[cfg(target_os = "linux")]
+mod managed;
 mod sandbox;
 
+#[cfg(target_os = "linux")]
+pub use managed::ManagedCli;
 pub use sandbox::Sandbox;
 
 use crate::real_cli::RealCli;

@@ -13,15 +13,20 @@ use serde_json::{Map, Value, json};
 
 use super::super::command::script_of;
 use super::super::memory::{Call, Called, CodexMemory, Form, Question};
+use super::super::question as questions;
 use super::super::write::{denial, out};
 use super::super::{ASK_USER, EXEC, MCP_ASK, PATCH, PERMISSIONS, TYPE};
+use super::items::MAX_CALLS;
 
 /// Why both of two questions are refused.
 const TWO_CALLS: &str =
     "two open calls have the same id, so that an answer to one could run the other";
 
-/// Why a question is refused while its call runs.
-const SECOND_CALL: &str = "a call that runs has the same id";
+/// Why a question is refused after another one about the same id was decided.
+const SECOND_CALL: &str = "another call of the turn has the same id";
+
+/// The machine that commands run on unless the question names another one.
+const LOCAL: &str = "local";
 
 /// A question before it is asked.
 struct Draft {
@@ -31,6 +36,8 @@ struct Draft {
     call: String,
     input: Value,
     description: Option<String>,
+    /// Why only a person may allow it; `None` for every other call.
+    person_only: Option<String>,
 }
 
 impl CodexMemory {
@@ -76,7 +83,7 @@ impl CodexMemory {
     }
 
     fn ask(&mut self, draft: Draft) -> Vec<Step> {
-        let Draft { question, tool, call, input, description } = draft;
+        let Draft { question, tool, call, input, description, person_only } = draft;
         let request_id = question.id.to_string();
         if let Some(twin) = self.twin(&question) {
             return self.refuse_both(&question, &twin);
@@ -88,10 +95,21 @@ impl CodexMemory {
             match (tool.as_str(), &call.question, &question.approval) {
                 (TYPE, ..) => call.typing = Some(request_id.clone()),
                 (_, None, _) => call.question = Some(request_id.clone()),
-                // A further question about the same call carries an approval id.
-                (_, Some(_), Some(_)) => {}
-                (_, Some(_), None) => return vec![refused(&question, SECOND_CALL)],
+                // A further question about a call that was announced carries an approval id.
+                (_, Some(_), Some(_)) if call.what != Called::Unannounced => {}
+                (_, Some(_), _) => return vec![refused(&question, SECOND_CALL)],
             }
+        } else if let (EXEC, Some(key)) = (tool.as_str(), &question.call)
+            && self.calls.len() < MAX_CALLS
+        {
+            let call = Call {
+                turn: question.turn.clone(),
+                what: Called::Unannounced,
+                question: Some(request_id.clone()),
+                typing: None,
+                ambiguous: false,
+            };
+            self.calls.insert(key.clone(), call);
         }
         self.questions.insert(request_id.clone(), question);
         vec![Step::Asked(Box::new(Ask {
@@ -100,17 +118,19 @@ impl CodexMemory {
             tool_use_id: call,
             input,
             description,
-            person_only: None,
+            person_only,
         }))]
     }
 
     /// Returns an open question about a call of the same id: an answer to one of the two may run
-    /// the other.
+    /// the other, or their items cannot be told apart.
     fn twin(&self, question: &Question) -> Option<String> {
-        question.call.as_ref()?;
+        let call = self.calls.get(question.call.as_ref()?);
+        let is_unannounced = call.is_some_and(|call| call.what == Called::Unannounced);
         let same = |other: &Question| {
-            (&other.thread, &other.turn, &other.call, &other.approval)
-                == (&question.thread, &question.turn, &question.call, &question.approval)
+            (&other.thread, &other.turn, &other.call)
+                == (&question.thread, &question.turn, &question.call)
+                && (is_unannounced || other.approval == question.approval)
         };
         self.questions.iter().find(|(_, other)| same(other)).map(|(id, _)| id.clone())
     }
@@ -129,14 +149,30 @@ impl CodexMemory {
 
     fn command(&self, id: &RequestId, ask: &CommandApproval) -> Draft {
         let line = ask.command.as_ref().map_or("", |command| command.as_str());
-        let mut input = Map::new();
-        let tool = if ask.kind.as_deref() == Some("writeStdin") {
-            input.insert("text".to_owned(), line.into());
-            TYPE
-        } else {
-            input = command_input(line, ask.cwd.as_deref());
-            EXEC
+        let kind = ask.kind.as_deref().unwrap_or("command");
+        let (tool, mut input) = match kind {
+            "writeStdin" => (TYPE, Map::from_iter([("text".to_owned(), line.into())])),
+            _ => (EXEC, command_input(line, ask.cwd.as_deref())),
         };
+        let mut person_only = match kind {
+            "command" | "writeStdin" => None,
+            "humanCommand" => Some("a managed rule of Codex asks a person".to_owned()),
+            other => Some(format!("a question of Codex of an unknown kind: {other}")),
+        };
+        if person_only.is_some() {
+            input.insert("kind".to_owned(), kind.into());
+        }
+        let environment = ask.environment_id.as_deref().filter(|id| *id != LOCAL);
+        let more = [
+            ("environment", environment.map(Value::from)),
+            ("additional_permissions", told(ask.additional_permissions.as_ref())),
+            ("network", told(ask.network.as_ref())),
+        ];
+        for (name, value) in more {
+            let Some(value) = value else { continue };
+            input.insert(name.to_owned(), value);
+            person_only.get_or_insert_with(|| format!("it asks for more than a command: {name}"));
+        }
         let mut question = Question {
             turn: Some(ask.turn_id.as_str().to_owned()),
             call: Some(self.key(Some(&ask.thread_id), &ask.item_id)),
@@ -154,6 +190,7 @@ impl CodexMemory {
             call: ask.item_id.as_str().to_owned(),
             input: Value::Object(input),
             description: ask.reason.as_ref().map(|reason| reason.as_str().to_owned()),
+            person_only,
         }
     }
 
@@ -181,7 +218,8 @@ impl CodexMemory {
             if announced.is_some_and(|call| call.question.is_some()) {
                 let call = ask.item_id.as_str().to_owned();
                 let (tool, input) = (PATCH.to_owned(), Value::Null);
-                return Ok(Draft { question, tool, call, input, description: None });
+                let (description, person_only) = (None, None);
+                return Ok(Draft { question, tool, call, input, description, person_only });
             }
             return Err((question, "it asks about a patch whose changes nobody has seen"));
         };
@@ -195,6 +233,7 @@ impl CodexMemory {
             call: ask.item_id.as_str().to_owned(),
             input: Value::Object(input),
             description: ask.reason.as_ref().map(|reason| reason.as_str().to_owned()),
+            person_only: None,
         })
     }
 
@@ -211,12 +250,17 @@ impl CodexMemory {
         let Ok(permissions) = serde_json::from_str::<Value>(ask.permissions.get()) else {
             return Err((question, "it asks for permissions that cannot be read"));
         };
+        let mut input = json!({ "permissions": permissions, "cwd": ask.cwd.as_deref() });
+        if let Some(environment) = ask.environment_id.as_deref().filter(|id| *id != LOCAL) {
+            input["environment"] = environment.into();
+        }
         Ok(Draft {
             question,
             tool: PERMISSIONS.to_owned(),
             call: ask.item_id.as_str().to_owned(),
-            input: json!({ "permissions": permissions, "cwd": ask.cwd.as_deref() }),
+            input,
             description: ask.reason.as_ref().map(|reason| reason.as_str().to_owned()),
+            person_only: None,
         })
     }
 
@@ -229,7 +273,11 @@ impl CodexMemory {
     ) -> Result<Draft, (Question, &'static str)> {
         let turn = ask.turn_id.as_ref().map(|turn| turn.as_str().to_owned());
         let server = ask.server_name.as_str();
-        if ask.meta.approval_kind.is_none() {
+        if ask.mode.as_deref().is_some_and(|mode| mode != "form") {
+            let question = Question { turn, ..question(id, Form::McpQuestion, &ask.thread_id) };
+            return Err((question, "an MCP server asks in a way that cannot be shown here"));
+        }
+        let Some(kind) = ask.meta.approval_kind.as_deref() else {
             let schema = ask.requested_schema.as_ref();
             let schema: Value =
                 schema.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
@@ -240,8 +288,13 @@ impl CodexMemory {
             });
             let question = Question { turn, ..question(id, Form::McpQuestion, &ask.thread_id) };
             let (tool, call) = (MCP_ASK.to_owned(), String::new());
-            return Ok(Draft { question, tool, call, input, description: None });
-        }
+            // A form with fields takes answers; without, only its yes counts.
+            let person_only = questions::read(MCP_ASK, &input)
+                .is_none()
+                .then(|| "an MCP server asks its user to agree".to_owned());
+            let description = None;
+            return Ok(Draft { question, tool, call, input, description, person_only });
+        };
         let params = ask.meta.tool_params.as_ref().map_or("{}", |params| params.get());
         let asked: Option<Value> = serde_json::from_str(params).ok();
         let is_it = |call: &Call| match &call.what {
@@ -252,7 +305,7 @@ impl CodexMemory {
                     && asked.is_some()
                     && serde_json::from_str::<Value>(arguments).ok() == asked
             }
-            Called::Command | Called::Patch(_) => false,
+            Called::Command | Called::Unannounced | Called::Patch(_) => false,
         };
         let mut question =
             Question { turn: turn.clone(), ..question(id, Form::McpTool, &ask.thread_id) };
@@ -267,6 +320,8 @@ impl CodexMemory {
             call: key.rsplit('/').next().unwrap_or_default().to_owned(),
             input: serde_json::from_str(arguments).unwrap_or_default(),
             description: Some(ask.message.as_str().to_owned()),
+            person_only: (kind != "mcp_tool_call")
+                .then(|| format!("a question of Codex of an unknown kind: {kind}")),
         })
     }
 
@@ -294,8 +349,16 @@ impl CodexMemory {
             tool: ASK_USER.to_owned(),
             call: ask.item_id.as_str().to_owned(),
             description: None,
+            person_only: None,
         }
     }
+}
+
+/// Returns a part of a question, unless it is null.
+fn told(part: Option<&RawJson>) -> Option<Value> {
+    // A part that is no JSON is kept as text, so that it counts.
+    let value = |raw: &RawJson| serde_json::from_str(raw.get()).unwrap_or(Value::from(raw.get()));
+    part.map(value).filter(|value| !value.is_null())
 }
 
 /// Returns a command as people and rules read it: the script, with its shell apart.

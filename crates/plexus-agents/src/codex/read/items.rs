@@ -18,7 +18,7 @@ use super::{as_json, notice, passthrough};
 
 /// Calls that may be open at the same time. An agent with more is looping; its further calls count
 /// as unasked.
-const MAX_CALLS: usize = 1_024;
+pub(super) const MAX_CALLS: usize = 1_024;
 
 impl CodexMemory {
     pub(super) fn item_started(&mut self, item: &Item, line: &ServerLine, ours: bool) -> Vec<Step> {
@@ -124,10 +124,14 @@ impl CodexMemory {
         let mut steps = vec![tool_use(EXEC, item, Value::Object(input))];
         self.announce(item, line, Called::Command);
         let by_user = command.source.as_deref() == Some("userShell");
-        // A command that was asked about has no process yet.
-        let unasked = command.process_id.is_some() && self.mode == Mode::Strict;
-        if by_user || unasked {
-            steps.push(Step::Ran { request_id: None, what: "a command, unasked".to_owned() });
+        let key = self.key(line.thread_id.as_deref(), &item.id);
+        let asked = self.calls.get(&key).and_then(|call| call.question.clone());
+        // A command with a process runs: it was asked about before its item, or not at all.
+        let runs = command.process_id.is_some() && (asked.is_some() || self.mode == Mode::Strict);
+        if by_user || runs {
+            let request_id = asked.filter(|_| !by_user);
+            let what = if request_id.is_some() { "a command" } else { "a command, unasked" };
+            steps.push(Step::Ran { request_id, what: what.to_owned() });
         }
         steps
     }
@@ -189,7 +193,8 @@ impl CodexMemory {
     fn announce(&mut self, item: &Item, line: &ServerLine, what: Called) {
         let key = self.key(line.thread_id.as_deref(), &item.id);
         if let Some(open) = self.calls.get_mut(&key) {
-            if open.question.is_none() {
+            let follows = open.what == Called::Unannounced && what == Called::Command;
+            if open.question.is_none() || follows {
                 open.what = what;
             }
             return;

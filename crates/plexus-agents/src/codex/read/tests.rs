@@ -134,7 +134,10 @@ impl Replay {
                 Step::Event(ChatEvent::ToolResult { is_error: true, .. }) => "failed".to_owned(),
                 Step::Event(ChatEvent::Passthrough { event_type, .. }) => event_type.clone(),
                 Step::Event(event) => event.type_name().to_owned(),
-                Step::Asked(ask) => format!("ask {} {}", ask.request_id, ask.tool_name),
+                Step::Asked(ask) => {
+                    let whom = if ask.person_only.is_some() { "ask a person" } else { "ask" };
+                    format!("{whom} {} {}", ask.request_id, ask.tool_name)
+                }
                 Step::Settled { request_id } => format!("settled {request_id}"),
                 Step::Withdrawn { request_id } => format!("withdrawn {request_id}"),
                 Step::Ran { request_id: Some(id), .. } => format!("ran {id}"),
@@ -194,6 +197,31 @@ const MEANINGS: &[(&str, &str)] = &[
          ask 1 apply_patch, settled 1, failed, ended",
     ),
     ("fork_at_turn", "ended, ended, ended, ended, ended"),
+    (
+        "human_accept",
+        "ask a person 0 exec_command, settled 0, use exec_command, ran 0, tool_result, ran 0, ended",
+    ),
+    ("human_cancel", "ask a person 0 exec_command, settled 0, send, ended"),
+    ("human_decline", "ask a person 0 exec_command, settled 0, ended"),
+    ("human_deny_reason", "ask a person 0 exec_command, settled 0, ended"),
+    ("human_interrupt", "ask a person 0 exec_command, withdrawn 0, send, ended"),
+    (
+        "human_outlives_turn",
+        "ask a person 0 exec_command, settled 0, use exec_command, ran 0, ended, tool_result, ran 0",
+    ),
+    (
+        "human_parallel",
+        "ask a person 0 exec_command, ask a person 1 exec_command, use exec_command, \
+         ask 2 exec_command, settled 2, settled 0, settled 1, use exec_command, ran 1, tool_result, \
+         ran 1, tool_result, ran 2, ended",
+    ),
+    // The recorded client accepted one of the two, and one ran.
+    (
+        "human_same_id",
+        "ask a person 0 exec_command, refused, withdrawn 0, send, use exec_command, ran 0, \
+         tool_result, breach, ended",
+    ),
+    ("human_without_capability", "ended"),
     (
         "interrupt_leaves_command",
         "use exec_command, ask 0 exec_command, settled 0, send, ended, failed, ran 0",
