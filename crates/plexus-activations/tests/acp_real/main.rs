@@ -109,6 +109,8 @@ fn main() -> std::process::ExitCode {
             a_fork_remembers_the_conversation,
             a_question_of_the_model_is_answered,
             the_reason_of_a_denial_reaches_the_model,
+            a_stranger_cannot_begin_a_turn,
+            tools_that_begin_turns_are_not_offered,
         ]
     )
     .run()

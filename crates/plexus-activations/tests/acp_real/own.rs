@@ -1,8 +1,9 @@
 //! What is promised of one agent; each name is a claim.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use serde_json::json;
 use testkit::messages_api::{Step, prompt};
 use testkit::picture;
@@ -170,4 +171,70 @@ pub(crate) async fn the_reason_of_a_denial_reaches_the_model(
     let read: String = results.iter().map(|result| format!("{result:?}\n")).collect();
     assert!(read.contains("not in this house"), "the model read {read}");
     Ok(())
+}
+
+/// Another Claude Code of the same user finds the session's inbox and writes into it.
+pub(crate) async fn a_stranger_cannot_begin_a_turn(agent: Agent, cli: PathBuf) -> Result<()> {
+    const WORDS: &str = "words-of-a-stranger";
+    let setup = HubWithAgent::new(agent, cli.clone()).await?;
+    let session = setup.session("inbox").await;
+    setup.hub.chat_to_end(&session, &prompt(&[Step::text("Hello.")])).await;
+    let env = setup.props.sandbox.env();
+    let tmp = env.iter().find(|(name, _)| name == "TMPDIR").expect("a folder").1.clone();
+    let mut inboxes = std::fs::read_dir(PathBuf::from(tmp).join("cc-socks"))?;
+    let inbox = inboxes.next().expect("an inbox")?.path();
+    let message = json!({
+        "to": format!("uds:{}", inbox.display()), "summary": "a greeting", "message": WORDS,
+    });
+    let send = prompt(&[Step::tool("SendMessage", message), Step::text("Sent.")]);
+    let mut stranger = Command::new(claude_code_of(&cli)?);
+    stranger
+        .args(["-p", "--model", "stand-in", "--allowedTools", "SendMessage", "--", &send])
+        .current_dir(setup.props.sandbox.work())
+        .env_clear()
+        .envs(env);
+    let sent = tokio::task::spawn_blocking(move || stranger.output()).await??;
+    assert!(sent.status.success(), "{sent:?}");
+    let results = setup.props.api.tool_results();
+    let told = results.iter().any(|result| result.text.contains("in that session's inbox"));
+    assert!(told, "the stranger found no inbox: {results:#?}");
+    // What had come would be in the conversation by now.
+    for _ in 0..2 {
+        setup.hub.chat_to_end(&session, &prompt(&[Step::text("Still here.")])).await;
+    }
+    let heard = setup.heard();
+    assert!(heard.contains("Still here.") && !heard.contains(WORDS), "{heard}");
+    Ok(())
+}
+
+/// The model is offered no tool by which work begins without a prompt or reaches other sessions.
+pub(crate) async fn tools_that_begin_turns_are_not_offered(
+    agent: Agent,
+    cli: PathBuf,
+) -> Result<()> {
+    let setup = HubWithAgent::new(agent, cli).await?;
+    let session = setup.session("tools").await;
+    let background = json!({"command": "touch made", "run_in_background": true});
+    let find = json!({"query": "select:Monitor,CronCreate,SendMessage,ListAgents"});
+    let steps =
+        [Step::tool("ToolSearch", find), Step::tool("Bash", background), Step::text("Done.")];
+    let events = setup.hub.chat_to_end(&session, &prompt(&steps)).await;
+    assert_eq!(texts(&events), ["Done."], "{events:#?}");
+    assert_eq!(setup.file("made"), None, "a command ran in the background");
+    let requests = setup.props.api.main_requests();
+    let offered = requests.last().unwrap().tool_names();
+    assert!(offered.contains(&"Bash"), "{offered:?}");
+    for tool in ["Workflow", "Monitor", "CronCreate", "SendMessage", "ListAgents"] {
+        assert!(!offered.contains(&tool), "{tool} is offered: {offered:?}");
+    }
+    Ok(())
+}
+
+/// The Claude Code that an installed claude-agent-acp brings.
+fn claude_code_of(agent: &Path) -> Result<PathBuf> {
+    let program = agent.canonicalize()?;
+    let packages = program.ancestors().find(|dir| dir.ends_with("node_modules"));
+    let vendor = packages.context("no packages")?.join("@anthropic-ai");
+    let mut found = std::fs::read_dir(vendor)?.flatten().map(|entry| entry.path().join("claude"));
+    found.find(|program| program.is_file()).context("no Claude Code")
 }

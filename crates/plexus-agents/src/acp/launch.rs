@@ -388,6 +388,11 @@ mod tests {
             ("goose", json!({"env": {"GOOSE_MODE": "auto"}}), "GOOSE_MODE"),
             ("opencode", json!({"env": {"OPENCODE_CONFIG_CONTENT": "{}"}}), "OPENCODE_CONFIG"),
             ("claude_acp", json!({"env": {"IS_SANDBOX": "1"}}), "IS_SANDBOX"),
+            (
+                "claude_acp",
+                json!({"env": {"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "0"}}),
+                "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS",
+            ),
             ("gemini", json!({"env": {"GEMINI_CLI_TRUST_WORKSPACE": "1"}}), "GEMINI_CLI_TRUST"),
         ] {
             let config = config(more);
