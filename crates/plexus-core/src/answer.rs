@@ -39,6 +39,11 @@ impl Answer {
         self.value.get().len()
     }
 
+    /// Replaces the change that comes with the answer, if one does.
+    pub(crate) fn map_change(self, map: impl FnOnce(OnGiven) -> OnGiven) -> Self {
+        Self { value: self.value, on_given: self.on_given.map(map) }
+    }
+
     /// Makes the change that comes with the answer, and returns the answer. Call this when nothing
     /// can refuse the answer any more.
     ///

@@ -8,9 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
+use futures::StreamExt as _;
+use plexus_core::method::stream_reply;
 use plexus_core::{
-    Activation, ActivationInfo, Audience, Call, CallError, Caller, Door, ErrorKind, Handle,
-    HandleKind, Hub, HubContext, MethodTable, PluginId, RegisterError, Reply, SessionId,
+    Activation, ActivationInfo, Answer, Audience, Call, CallError, Caller, Door, ErrorKind, Handle,
+    HandleKind, Hub, HubContext, MethodTable, PluginId, RegisterError, Reply, SessionId, Shape,
+    StreamItem,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -495,4 +498,68 @@ async fn an_activation_outlives_its_hub_without_holding_it() {
     let gone =
         context.call(Call::plain(Caller::Operator), "plexus.version", None).await.unwrap_err();
     assert_eq!(gone.kind, ErrorKind::Unavailable);
+}
+
+/// Panics wherever a method can.
+struct Panicking;
+
+#[async_trait]
+impl Activation for Panicking {
+    fn info(&self) -> ActivationInfo {
+        info("panicking")
+    }
+
+    fn methods(self: Arc<Self>) -> MethodTable {
+        MethodTable::new("panicking")
+            .unary(
+                "at_once",
+                "Panics before it has a future.",
+                |_| {},
+                |_: Call, _: EchoParams| -> std::future::Ready<Result<Echo, CallError>> {
+                    panic!("at once")
+                },
+            )
+            .streaming::<EchoParams, Echo, _, _>(
+                "when_given",
+                "Panics in the change that comes with its answer.",
+                |d| d.shape = Shape::Unary,
+                |_: Call, p: EchoParams| async move {
+                    let change = Box::pin(async { panic!("when given") });
+                    Answer::new(&Echo { text: p.text }, Some(change)).map(Reply::Value)
+                },
+            )
+            .streaming::<EchoParams, Echo, _, _>(
+                "in_stream",
+                "Panics after one item.",
+                |_| {},
+                |_: Call, _: EchoParams| async move {
+                    let items = futures::stream::iter(0..3).map(|n| {
+                        assert!(n == 0, "in a stream");
+                        let body = Arc::from(plexus_core::method::raw(&n)?);
+                        Ok(StreamItem { cursor: None, body })
+                    });
+                    Ok(stream_reply(items))
+                },
+            )
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_a_method_is_an_internal_error() {
+    let (outer, inner) = (Hub::new(info("plexus")), Hub::new(info("inner")));
+    inner.register(Arc::new(Panicking)).unwrap();
+    outer.register(Arc::clone(&inner)).unwrap();
+    for name in ["inner.panicking.at_once", "inner.panicking.when_given"] {
+        let error = call(&outer, Caller::Operator, name, json!({"text": "a"})).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Internal, "{name}: {error}");
+        assert!(error.message.contains(name), "{error}");
+    }
+    let params = serde_json::value::to_raw_value(&json!({"text": "a"})).unwrap();
+    let name = "inner.panicking.in_stream";
+    let reply = outer.call(Call::plain(Caller::Operator), name, Some(params)).await.unwrap();
+    let Reply::Stream(items) = reply else { panic!("no stream") };
+    let items: Vec<_> =
+        items.map(|item| item.map(|_| ()).map_err(|error| error.kind())).collect().await;
+    assert_eq!(items, [Ok(()), Err(ErrorKind::Internal)]);
+    assert_eq!((outer.panic_count(), inner.panic_count()), (3, 3));
 }

@@ -166,6 +166,7 @@ impl Doors {
             open_streams: self.streams.in_use(),
             held_bytes: self.bytes.in_use(),
             mcp_sessions: self.mcp.sessions.len(),
+            panics_total: self.hub.panic_count(),
             ..Stats::default()
         })
     }

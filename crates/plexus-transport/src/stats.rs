@@ -17,6 +17,8 @@ pub struct Stats {
     pub calls_total: u64,
     /// How many of those calls failed.
     pub errors_total: u64,
+    /// Methods that panicked since the start. Each is also a failed call, or a failed stream.
+    pub panics_total: u64,
 }
 
 /// The counters for [`Stats`]. They are read one by one, so a reading is not a consistent snapshot.

@@ -5,11 +5,13 @@
 //! keeps an [`Index`] of everything below it, and every lookup reads that.
 //!
 //! In reading order: `index` lists everything below the topmost hub, `resolve` finds the owner of a
-//! handle, `context` is an activation's link to its hub, `own` holds the hub's own methods.
+//! handle, `context` is an activation's link to its hub, `panics` turns a panic of a method into an
+//! error, `own` holds the hub's own methods.
 
 mod context;
 mod index;
 mod own;
+mod panics;
 mod resolve;
 
 use std::collections::BTreeMap;
@@ -20,6 +22,7 @@ use serde_json::value::RawValue;
 
 pub use self::context::HubContext;
 use self::index::Index;
+use self::panics::Panics;
 use crate::activation::{Activation, ActivationInfo, FailureWatcher};
 use crate::method::{Call, Door, Method, MethodDescriptor, Reply};
 
@@ -44,6 +47,8 @@ pub struct Hub {
     /// Is told of calls that failed. Weak, because a watcher is an activation and the registry owns
     /// those.
     failures: OnceLock<Weak<dyn FailureWatcher>>,
+    /// Counts the panics of methods, while this is the topmost hub.
+    panics: Panics,
     this: Weak<Hub>,
 }
 
@@ -109,6 +114,7 @@ impl Hub {
             registry: RwLock::default(),
             index: RwLock::default(),
             failures: OnceLock::new(),
+            panics: Panics::default(),
             this: this.clone(),
         })
     }
@@ -275,7 +281,32 @@ impl Hub {
             Some(params) => params,
             None => crate::method::raw(&serde_json::Map::new())?,
         };
-        (method.handler)(call, params).await
+        self.run(&method, name, call, params).await
+    }
+
+    /// Runs a method; a panic is an `internal` error.
+    async fn run(
+        &self,
+        method: &Method,
+        name: &str,
+        call: Call,
+        params: Box<RawValue>,
+    ) -> Result<Reply, CallError> {
+        self.panics().guard(name, async { (method.handler)(call, params).await }).await
+    }
+
+    /// Returns the panics that the topmost hub counts.
+    fn panics(&self) -> Panics {
+        match self.parent() {
+            Some(parent) => parent.panics(),
+            None => self.panics.clone(),
+        }
+    }
+
+    /// Returns how many methods have panicked since the start.
+    #[must_use]
+    pub fn panic_count(&self) -> u64 {
+        self.panics().count()
     }
 
     /// Calls a method that doors do not offer, for example the rejoin half of a resumable one. Its
@@ -293,7 +324,7 @@ impl Hub {
         if !method.descriptor.admits(&call.caller) {
             return Err(not_for(&call.caller, name));
         }
-        (method.handler)(call, params).await
+        self.run(&method, name, call, params).await
     }
 
     fn find(&self, name: &str) -> Option<Method> {

@@ -95,6 +95,11 @@ pub(super) async fn render(pages: &Pages) -> Result<String, StoreError> {
     text.gauge("plexus_mcp_sessions", "MCP sessions kept.", doors.mcp_sessions as u64);
     text.counter("plexus_calls_total", "Calls over all doors.", doors.calls_total);
     text.counter("plexus_call_errors_total", "Calls that failed.", doors.errors_total);
+    text.counter(
+        "plexus_method_panics_total",
+        "Methods that panicked: a defect, whose place is in the log.",
+        doors.panics_total,
+    );
     webhooks(pages, &mut text).await?;
     Ok(text.0)
 }

@@ -7,6 +7,7 @@ mod hostile;
 mod hubs;
 mod mcp;
 mod mcp_client;
+mod panics;
 mod resources;
 mod resumable;
 mod sockets;

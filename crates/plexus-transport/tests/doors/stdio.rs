@@ -113,6 +113,20 @@ async fn a_parent_on_stdio_lists_and_calls_tools() {
 }
 
 #[tokio::test]
+async fn a_method_that_panics_answers_a_parent_on_stdio() {
+    let server = Server::start(&Arc::default()).await;
+    let mut parent = Parent::start(server.address, OPERATOR);
+    parent.initialize().await;
+    parent.call(1, "test_panic", json!({"after_await": true})).await;
+    let answer = parent.hear_answer(json!(1)).await;
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    let error: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(error["kind"], "internal", "{error}");
+    parent.leave().await;
+}
+
+#[tokio::test]
 async fn a_wrong_token_is_said_to_the_parent() {
     let server = Server::start(&Arc::default()).await;
     let mut parent = Parent::start(server.address, "plx_wrong");

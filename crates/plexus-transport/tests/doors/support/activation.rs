@@ -17,6 +17,12 @@ use serde_json::{Map, Value, json};
 
 use super::HubState;
 
+/// The session of which a stream of `count` panics after its first item.
+pub(crate) const PANICS: &str = "panics";
+
+/// The message of the panics, which no caller may see.
+pub(crate) const PANIC_MESSAGE: &str = "the secret is 42";
+
 pub(super) struct TestActivation(pub(super) Arc<HubState>);
 
 #[derive(Deserialize, JsonSchema)]
@@ -93,6 +99,12 @@ struct Permit {
 #[serde(deny_unknown_fields)]
 struct PermitAgain {
     tool_use_id: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Panic {
+    after_await: bool,
 }
 
 #[derive(Deserialize, JsonSchema)]
@@ -185,9 +197,11 @@ impl Activation for TestActivation {
                         let pad = "x".repeat(count.bytes);
                         let end = count.to.unwrap_or(u64::MAX);
                         let stream = futures::stream::unfold((from, working), move |(n, working)| {
+                            let panics = count.session_id.as_deref() == Some(PANICS);
                             let item = Counted { n, session_id: count.session_id.clone(), pad: pad.clone() };
                             async move {
                                 tokio::task::yield_now().await;
+                                assert!(!(panics && n > 0), "{PANIC_MESSAGE}");
                                 let body = Arc::from(plexus_core::method::raw(&item).unwrap());
                                 (n < end)
                                     .then_some((Ok(StreamItem { cursor: Some(n.to_string()), body }), (n + 1, working)))
@@ -328,6 +342,26 @@ impl Activation for TestActivation {
                 |method| method.audience = Audience::Operator,
                 |_call, echo: Echo| async move { Ok(Echoed { text: echo.text, caller: String::new() }) },
             )
+            .unary(
+                "panic",
+                "Panics before its first await, or after it.",
+                |method| method.audience = Audience::Everyone,
+                |_call, place: Panic| async move {
+                    if place.after_await {
+                        tokio::task::yield_now().await;
+                    }
+                    panic_now::<Slept>()
+                },
+            )
+            .unary(
+                "panic_exactly",
+                "Panics where only an exact text is an answer.",
+                |method| {
+                    method.audience = Audience::Child;
+                    method.wire = WireForm::ExactText;
+                },
+                |_call, _none: Nothing| async move { panic_now::<Exact>() },
+            )
             .streaming::<Count, Counted, _, _>(
                 "either",
                 "One answer where there is no stream.",
@@ -341,4 +375,9 @@ impl Activation for TestActivation {
 fn for_our_own_calls(method: &mut MethodDescriptor) {
     method.audience = Audience::Child;
     method.door = Door::Internal;
+}
+
+/// Panics as a defect of ours would, with something secret in its message.
+fn panic_now<T>() -> Result<T, CallError> {
+    panic!("{PANIC_MESSAGE}")
 }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use testkit::wait::{self, PATIENCE};
 
+pub(crate) use self::activation::{PANIC_MESSAGE, PANICS};
 pub(crate) use self::hub_state::HubState;
 pub(crate) use self::server::{CHILD, OPERATOR, OTHER_CHILD, PARENT, Server};
 
