@@ -199,6 +199,10 @@ impl Engine {
     /// all.
     pub async fn start(&self) -> Result<usize, StoreError> {
         let deadline = Instant::now() + STORE_PATIENCE;
+        let newest = patiently("read the newest time", deadline, || self.store.newest_time());
+        if let Some(newest) = newest.await? {
+            UnixMillis::never_before(newest);
+        }
         let picked_up = match &self.heartbeat {
             None => self.pick_up(deadline).await?,
             Some(heartbeat) => {

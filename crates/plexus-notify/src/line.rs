@@ -218,7 +218,8 @@ impl Line {
             level = Some(RiskLevel::Critical);
         }
         let quiet = self.receiver.quiet.as_ref();
-        let Some(until) = quiet.and_then(|quiet| quiet.until(UnixMillis::now(), level)) else {
+        let Some(until) = quiet.and_then(|quiet| quiet.until(UnixMillis::by_the_machine(), level))
+        else {
             return Ok(true);
         };
         // This is how a message is put off without counting as a failure.

@@ -236,8 +236,8 @@ const OURS: &[&str] = &[
 /// How far a file may lie in the future before the clock must have been set back.
 const CLOCK_SLACK: Duration = Duration::from_secs(60);
 
-/// How far the clock is behind the data, if it was set back since that was written. Deadlines count
-/// by the clock, so what waits stays open for longer than it should.
+/// How far the clock is behind the data, if it was set back since that was written. A server counts
+/// on from the newest time in its store then; only people and receivers see the difference.
 pub(crate) fn clock_behind(dir: &Path) -> Option<Duration> {
     let newest = ["plexus.db", "plexus.db-wal", ANNOUNCEMENT_FILE, TOKEN_FILE]
         .iter()

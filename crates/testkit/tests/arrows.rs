@@ -1,7 +1,8 @@
-//! The dependencies between our crates, as ARCHITECTURE.md draws them. A new one is a design
-//! decision, and needs a change of its own.
+//! What the design allows our crates: the dependencies that ARCHITECTURE.md draws, and who may read
+//! the machine's clock. More is a design decision, and needs a change of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -177,4 +178,52 @@ fn no_crate_depends_on_what_the_design_does_not_allow() {
         }
     }
     assert!(wrong.is_empty(), "arrows that the design does not allow: {wrong:?}");
+}
+
+/// The only files of the server that may read the machine's clock: the clock that never goes
+/// backwards, and a comparison with the times of files.
+const READ_THE_MACHINES_CLOCK: &[&str] =
+    &["plexus-store/src/contract/time.rs", "plexus/src/data_dir.rs"];
+
+/// The code that grants, decides and expires. The command line shows times and ends nothing.
+const ON_THE_PATH_OF_AUTHORITY: &[&str] = &[
+    "plexus-core/src",
+    "plexus-store/src",
+    "plexus-rules/src",
+    "plexus-engine/src",
+    "plexus-agents/src",
+    "plexus-activations/src",
+    "plexus-transport/src",
+    "plexus/src/serve",
+    "plexus/src/hooks",
+    "plexus/src/wall",
+    "plexus/src/data_dir.rs",
+    "plexus/src/wiring.rs",
+];
+
+#[test]
+fn only_the_clock_reads_the_time_of_the_machine() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut found = BTreeSet::new();
+    for path in ON_THE_PATH_OF_AUTHORITY {
+        find_readers_of_the_clock(&crates.join(path), &mut found);
+    }
+    let named: BTreeSet<PathBuf> =
+        READ_THE_MACHINES_CLOCK.iter().map(|path| crates.join(path)).collect();
+    assert_eq!(found, named, "use UnixMillis::now(): the machine's clock may be set back");
+}
+
+fn find_readers_of_the_clock(path: &Path, found: &mut BTreeSet<PathBuf>) {
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path).expect("a directory of sources") {
+            find_readers_of_the_clock(&entry.expect("an entry").path(), found);
+        }
+        return;
+    }
+    let is_rust = path.extension().is_some_and(|extension| extension == "rs");
+    let text = std::fs::read_to_string(path).expect("a source file");
+    let reads = ["SystemTime::now", "Timestamp::now", "Zoned::now", "Utc::now", "Local::now"];
+    if is_rust && reads.iter().any(|call| text.contains(call)) {
+        found.insert(path.to_owned());
+    }
 }

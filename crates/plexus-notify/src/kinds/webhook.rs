@@ -24,7 +24,9 @@ pub(crate) async fn send(
     entry: &OutboxEntry,
     letter: String,
 ) -> Attempt {
-    let Some(signature) = sign::signature(&to.secret, UnixMillis::now().as_secs(), &letter) else {
+    let Some(signature) =
+        sign::signature(&to.secret, UnixMillis::by_the_machine().as_secs(), &letter)
+    else {
         return Attempt::Refused("it could not be signed".into());
     };
     let request = to

@@ -184,8 +184,8 @@ fn room(free_mib: u64) -> Finding {
     }
 }
 
-/// Looks at the clock, because deadlines depend on it. A clock that was set back keeps every
-/// waiting approval open for longer than it should.
+/// Looks at the clock. A clock that was set back prolongs nothing, but the times of the server and
+/// those of the machine differ until it is right.
 pub(super) fn look_at_clock(dir: &Path) -> Finding {
     const WHAT: &str = "clock";
     match clock_behind(dir) {
@@ -195,7 +195,7 @@ pub(super) fn look_at_clock(dir: &Path) -> Finding {
                 "the data was written {} s in the future: the clock was set back",
                 behind.as_secs()
             ),
-            "set it (timedatectl set-ntp true); until then, deadlines are wrong",
+            "set it (timedatectl set-ntp true); until then, the server's times are ahead of it",
         ),
         None => Finding::good(WHAT, "not earlier than the data"),
     }

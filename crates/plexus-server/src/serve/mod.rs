@@ -83,8 +83,9 @@ pub async fn serve(
     if let Some(behind) = clock_behind(&options.data_dir) {
         tracing::warn!(
             behind_secs = behind.as_secs(),
-            "the data was written in the future: the clock was set back, and deadlines of what \
-             waits count wrong until it is right"
+            "the data was written in the future: the clock was set back. Deadlines and grants count \
+             on from the newest time in the store; quiet hours and signed messages show the \
+             machine's time"
         );
     }
     let mut door_limits = config.door_limits();
@@ -381,7 +382,10 @@ async fn prune_daily(engine: Arc<Engine>, days: u64, shutdown: CancellationToken
             _ = tick.tick() => {}
             () = shutdown.cancelled() => return,
         }
-        match engine.prune(steward::days_ago(UnixMillis::now(), days), Prompts::Keep).await {
+        match engine
+            .prune(steward::days_ago(UnixMillis::by_the_machine(), days), Prompts::Keep)
+            .await
+        {
             Ok((pruned, run_directories)) => {
                 tracing::info!(
                     chats = pruned.chats,

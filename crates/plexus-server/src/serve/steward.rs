@@ -52,8 +52,9 @@ impl Steward {
     async fn prune(&self, params: PruneParams) -> Result<Pruned, CallError> {
         let engine = self.engine.upgrade().ok_or_else(gone)?;
         let prompts = if params.prompts == Some(true) { Prompts::Remove } else { Prompts::Keep };
-        let (pruned, run_directories) =
-            engine.prune(days_ago(UnixMillis::now(), params.older_than_days), prompts).await?;
+        let (pruned, run_directories) = engine
+            .prune(days_ago(UnixMillis::by_the_machine(), params.older_than_days), prompts)
+            .await?;
         let plexus_store::Pruned { approvals, chats, events, prompts, audit } = pruned;
         Ok(Pruned { approvals, chats, events, prompts, audit, run_directories })
     }

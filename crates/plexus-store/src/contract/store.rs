@@ -62,6 +62,10 @@ pub trait Store: Send + Sync + 'static {
     /// Returns the number of the newest commit; 0 in a new store.
     async fn newest_commit(&self) -> Result<u64, StoreError>;
 
+    /// Returns the newest moment at which something was written that grants or decides anything;
+    /// `None` in a new store.
+    async fn newest_time(&self) -> Result<Option<UnixMillis>, StoreError>;
+
     /// Subscribes to commits that change `topic`. Subscribe first, then read.
     fn watch(&self, topic: Topic) -> Wake;
 

@@ -112,6 +112,10 @@ macro_rules! store {
                     $read!(self, conn => sessions::newest_commit(conn))
                 }
 
+                async fn newest_time(&self) -> Result<Option<UnixMillis>, StoreError> {
+                    $read!(self, conn => sessions::newest_time(conn))
+                }
+
                 async fn session(&self, id: SessionId) -> Result<SessionRecord, StoreError> {
                     if let Some(found) = self.newest().and_then(|newest| newest.session(id)) {
                         return Ok(found);

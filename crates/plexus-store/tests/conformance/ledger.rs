@@ -165,3 +165,17 @@ pub(crate) async fn only_the_change_that_makes_it_so_tells_of_it(
     assert_eq!(told().await?, 2);
     Ok(())
 }
+
+pub(crate) async fn the_newest_time_is_that_of_the_latest_change(
+    store: &dyn Store,
+) -> anyhow::Result<()> {
+    let before = UnixMillis::now();
+    session(store, "a", None).await?;
+    assert!(store.newest_time().await?.is_some_and(|newest| newest >= before));
+    let later = before.plus(Duration::from_secs(3_600));
+    let body = JsonText::from(json!({}));
+    let line = AuditLine { at: later, kind: "test".to_owned(), session: None, body };
+    one(store, Change::AppendAudit(line)).await?;
+    assert_eq!(store.newest_time().await?, Some(later));
+    Ok(())
+}

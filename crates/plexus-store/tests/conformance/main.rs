@@ -147,6 +147,7 @@ suite! {
     }
     ledger {
         audit_lines_come_newest_first,
+        the_newest_time_is_that_of_the_latest_change,
         the_outbox_keeps_what_is_not_sent,
         no_target_waits_behind_another,
         a_message_that_somebody_sends_is_left_alone_for_a_while,

@@ -188,6 +188,27 @@ fn a_clock_that_was_set_back_by_an_hour_is_said_and_an_approval_waits_as_before(
     assert_eq!(installation.pending()["id"], before["id"]);
 }
 
+#[tokio::test]
+async fn time_after_a_restart_goes_on_from_the_newest_in_the_store() {
+    use plexus_store::{
+        AuditLine, Change, JsonText, Priority, SqliteOptions, SqliteStore, Store as _, UnixMillis,
+    };
+
+    let installation = Installation::new();
+    installation.start_server();
+    installation.works(&["stop"]);
+    // What was written an hour from now was written before the clock was set back.
+    let at = UnixMillis::now().plus(Duration::from_secs(3_600));
+    let body = JsonText::from(serde_json::json!({}));
+    let line = AuditLine { at, kind: "test".to_owned(), session: None, body };
+    let store = SqliteStore::open(&SqliteOptions::new(installation.data())).unwrap();
+    store.commit(vec![Change::AppendAudit(line)], Priority::Normal).await.unwrap();
+    store.close().await.unwrap();
+    installation.works(&["run", "--detach", "hello"]);
+    let asked = installation.pending()["created_at"].as_i64().unwrap();
+    assert!(asked >= at.as_secs(), "{asked} is before {}", at.as_secs());
+}
+
 #[test]
 fn a_server_that_runs_was_killed_or_hangs() {
     let installation = Installation::new();

@@ -96,6 +96,22 @@ impl Scene {
     }
 }
 
+fn allow_everything() -> NewRule {
+    NewRule {
+        id: RuleId::generate(),
+        decision: RuleDecision::Allow,
+        pattern: "Bash".to_owned(),
+        scope: RuleScope::All,
+        author: Owner::Operator,
+        ends_with: None,
+        expires_at: None,
+        uses: None,
+        reason: None,
+        matches: Vec::new(),
+        does_not_match: Vec::new(),
+    }
+}
+
 /// Returns whether it came no earlier than due and less than a second late.
 fn in_time(took: Duration, due: Duration) -> bool {
     took >= due && took < due + Duration::from_secs(1)
@@ -174,19 +190,7 @@ async fn a_rule_is_used_once_for_a_request_that_two_tasks_judge() {
     let scene = Scene::new();
     let session = scene.session("asks", None, json!({})).await;
     let asked = scene.ask(&session).await;
-    let rule = NewRule {
-        id: RuleId::generate(),
-        decision: RuleDecision::Allow,
-        pattern: "Bash".to_owned(),
-        scope: RuleScope::All,
-        author: Owner::Operator,
-        ends_with: None,
-        expires_at: None,
-        uses: Some(2),
-        reason: None,
-        matches: Vec::new(),
-        does_not_match: Vec::new(),
-    };
+    let rule = NewRule { uses: Some(2), ..allow_everything() };
     scene.store.commit(vec![Change::AddRule(rule)], Priority::Normal).await.unwrap();
     scene.approvals.rulebook.widened();
     // Both have read that it waits.
@@ -195,6 +199,43 @@ async fn a_rule_is_used_once_for_a_request_that_two_tasks_judge() {
     assert_eq!((first, second), (true, false));
     let rules = scene.store.rules(PageRequest::first(2)).await.unwrap().items;
     assert_eq!(rules.iter().map(|rule| rule.used).collect::<Vec<_>>(), [1]);
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test]
+async fn a_clock_set_back_prolongs_no_deadline() {
+    let mut scene = Scene::new();
+    let config = json!({"loopback_timeout_secs": MINUTE.as_secs()});
+    let asked = scene.ask(&scene.session("patient", None, config).await).await;
+    virtual_time::set_machine_back(DAY);
+    virtual_time::pass(MINUTE);
+    look(&scene.approvals, &mut scene.latecomers).await.unwrap();
+    let record = scene.store.approval(asked.id).await.unwrap();
+    assert_eq!(record.status, ApprovalStatus::Expired);
+}
+
+#[tokio::test]
+async fn a_clock_set_back_prolongs_no_rule_and_no_mode() {
+    let scene = Scene::new();
+    let ends = UnixMillis::now().plus(MINUTE);
+    let rule = NewRule { expires_at: Some(ends), ..allow_everything() };
+    let asks = scene.session("asks", None, json!({})).await;
+    let moded = scene.session("moded", None, json!({})).await;
+    let state = json!({"mode": {"mode": "allow_all", "until": ends.as_secs()}});
+    let allow_all = UpdateSession {
+        state: Some(JsonText::from(state)),
+        ..UpdateSession::of(moded.id)
+    };
+    virtual_time::set_machine_back(DAY);
+    virtual_time::pass(MINUTE);
+    let changes = vec![Change::AddRule(rule), Change::UpdateSession(allow_all)];
+    scene.store.commit(changes, Priority::Normal).await.unwrap();
+    scene.approvals.rulebook.widened();
+    for session in [asks, scene.store.session(moded.id).await.unwrap()] {
+        let asked = scene.ask(&session).await;
+        assert_eq!(asked.status, ApprovalStatus::Pending, "{}", session.name);
+    }
 }
 
 #[tokio::test]

@@ -164,7 +164,8 @@ impl Webpush {
             return Sent::Refused(format!("the keys of {} cannot be used", to.name));
         };
         let now = UnixMillis::now();
-        let proof = match push.prove(&url, self.contact.as_deref(), now) {
+        let stated = UnixMillis::by_the_machine();
+        let proof = match push.prove(&url, self.contact.as_deref(), stated) {
             Ok(proof) => proof,
             Err(error) => return Sent::Refused(error.to_string()),
         };

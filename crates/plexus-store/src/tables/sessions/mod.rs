@@ -10,7 +10,7 @@ use super::sql::{Row, Sql, params};
 use crate::contract::limits::MAX_SESSIONS;
 use crate::contract::{
     ChangedSessions, ChatFacts, Page, PageRequest, SessionFilter, SessionRecord, SessionStatus,
-    StoreError, Thing,
+    StoreError, Thing, UnixMillis,
 };
 
 /// A session with everything its status is computed from. Deleted ones, kept for a fork's sake, are
@@ -238,6 +238,16 @@ pub(crate) async fn newest_commit(conn: &impl Sql) -> Result<u64, StoreError> {
         .one("SELECT value FROM store_meta WHERE key = 'commits'", &[], |row| row.get(0))
         .await?
         .unwrap_or(0))
+}
+
+/// Every change of a session, its approvals included, is noted in its row; rules and devices stand
+/// for themselves, and the audit has every decision of a person.
+pub(crate) async fn newest_time(conn: &impl Sql) -> Result<Option<UnixMillis>, StoreError> {
+    let newest = "SELECT max(at) FROM (SELECT max(updated_at) AS at FROM sessions
+                  UNION ALL SELECT max(created_at) FROM rules
+                  UNION ALL SELECT max(paired_at) FROM devices
+                  UNION ALL SELECT max(at) FROM audit) AS newest";
+    Ok(conn.one(newest, &[], |row| row.maybe(0)).await?.flatten())
 }
 
 pub(crate) async fn ancestors(
