@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::join_all;
 use plexus_core::SessionId;
 use plexus_shim::layout::{LayoutError, PidFile, RunDir};
 use plexus_store::{
@@ -21,8 +22,8 @@ use crate::run::state::RunState;
 use crate::start::StartError;
 use crate::wait::patiently;
 
-/// How long a shim that was started by an earlier server may take until it has written its
-/// `pid.json`.
+/// How long the shims that were started by an earlier server may take, all together, until they have
+/// written their `pid.json`.
 const LATE_SHIM: Duration = Duration::from_secs(5);
 
 impl Supervisor {
@@ -34,9 +35,11 @@ impl Supervisor {
         let ours = self.store.lease().map(|lease| lease.server);
         runs.retain(|run| run.server == ours);
         let count = runs.len();
+        let dirs = runs.iter().map(|run| RunDir::new(self.settings.run_dir(run.key))).collect();
+        let pid_files = wait_for_pid_files(dirs).await;
         let mut unreachable = HashSet::new();
-        for run in runs {
-            if let Err(error) = self.pick_up(&run, deadline).await {
+        for (run, (dir, pid_file)) in runs.into_iter().zip(pid_files) {
+            if let Err(error) = self.pick_up(&run, &dir, pid_file, deadline).await {
                 // Its child may live: a second process on the same conversation would be worse than
                 // a chat that waits.
                 tracing::error!(run = %run.key, %error, "a run could not be picked up; restart \
@@ -96,22 +99,27 @@ impl Supervisor {
         Ok(())
     }
 
-    async fn pick_up(&self, stored: &RunRecord, deadline: Instant) -> Result<(), StartError> {
-        let dir = RunDir::new(self.settings.run_dir(stored.key));
+    async fn pick_up(
+        &self,
+        stored: &RunRecord,
+        dir: &RunDir,
+        pid_file: Result<Option<PidFile>, LayoutError>,
+        deadline: Instant,
+    ) -> Result<(), StartError> {
         plexus_fault::point!("reattach.look");
-        let pid_file = wait_for_pid_file(&dir).await?;
+        let pid_file = pid_file?;
         let has_begun = stored.journal.segment > 0 && is_of_earlier_boot(&self.settings, stored)
             || stored.translation.as_ref().is_some_and(RunState::is_woken);
         if pid_file.is_none() && dir.read_exit()?.is_none() && has_begun {
             // The child ended with the machine, or was started to ask again about a parked call.
             // The store says what happens to its chat. Removing the directory makes a late shim
             // leave.
-            orphans::end_members(&dir);
-            self.starter.remove_dir(stored.key, &dir);
+            orphans::end_members(dir);
+            self.starter.remove_dir(stored.key, dir);
         } else if pid_file.is_none() && dir.read_exit()?.is_none() {
             // The server ended between the row and the process. Removing the directory makes a late
             // shim leave; the chat is served anew.
-            return self.abandon(stored, &dir, deadline).await;
+            return self.abandon(stored, dir, deadline).await;
         }
         let hold = Hold::found(pid_file.as_ref()).map_err(StartError::Watch)?;
         let run = self.starter.found(self.keeper(), stored, hold)?;
@@ -136,10 +144,25 @@ impl Supervisor {
     }
 }
 
-/// Waits a little for a shim that an earlier server has just started. A file that cannot be read is
-/// an error, not an absence.
-async fn wait_for_pid_file(dir: &RunDir) -> Result<Option<PidFile>, LayoutError> {
+/// Reads what the shims of an earlier server wrote, and waits a little for those that were just
+/// started. There is one deadline, so that many unreadable files hold the start no longer than one.
+async fn wait_for_pid_files(
+    dirs: Vec<RunDir>,
+) -> Vec<(RunDir, Result<Option<PidFile>, LayoutError>)> {
     let deadline = Instant::now() + LATE_SHIM;
+    let wait = async |dir: RunDir| {
+        let pid_file = wait_for_pid_file(&dir, deadline).await;
+        (dir, pid_file)
+    };
+    join_all(dirs.into_iter().map(wait)).await
+}
+
+/// Waits until `deadline` for the file of one shim. A file that cannot be read is an error, not an
+/// absence.
+async fn wait_for_pid_file(
+    dir: &RunDir,
+    deadline: Instant,
+) -> Result<Option<PidFile>, LayoutError> {
     loop {
         match dir.read_pid() {
             Ok(Some(pid)) => return Ok(Some(pid)),
@@ -156,5 +179,28 @@ async fn wait_for_pid_file(dir: &RunDir) -> Result<Option<PidFile>, LayoutError>
             Err(error) if Instant::now() >= deadline => return Err(error),
             Err(_) => tokio::time::sleep(LOOK_AGAIN).await,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn unreadable_pid_files_share_one_deadline() {
+        let folder = tempfile::tempdir().unwrap();
+        let dirs: Vec<RunDir> = (0..20)
+            .map(|n| {
+                let dir = RunDir::new(folder.path().join(n.to_string()));
+                dir.create().unwrap();
+                std::fs::write(dir.pid_file(), "{\"format_ver").unwrap();
+                dir
+            })
+            .collect();
+        // Virtual time: it passes only while every task sleeps.
+        let begun = Instant::now();
+        let read = wait_for_pid_files(dirs).await;
+        assert!(read.len() == 20 && read.iter().all(|(_, pid_file)| pid_file.is_err()));
+        assert!(begun.elapsed() < LATE_SHIM * 2, "{:?}", begun.elapsed());
     }
 }
