@@ -526,8 +526,8 @@ impl Plexus {
         let mut listeners = vec![Listener::from(listener)];
         if let Some((socket, Serving { config, .. })) = encrypted {
             let address = socket.local_addr().map_err(BuildError::Listener)?;
-            hosts = hosts
-                .and(AllowedHosts::loopback(address.port(), self.allowed_hosts.iter().cloned()));
+            let names = self.allowed_hosts.iter().cloned();
+            hosts = hosts.and(AllowedHosts::loopback_tls(address.port(), names));
             listeners.push(Listener::tls(socket, config));
         }
         let doors = Doors::new(Arc::clone(&self.hub), identity.clone(), hosts, self.limits.clone())

@@ -18,34 +18,60 @@ use crate::connections::Connection;
 use crate::doors::Doors;
 use crate::envelope;
 
-/// The host names under which this server may be reached.
+/// The host names under which this server may be reached, and the origins of its own pages.
 #[derive(Clone, Debug, Default)]
 pub struct AllowedHosts {
     /// `host:port` as in a `Host` header, in lower case.
     hosts: BTreeSet<String>,
+    /// `scheme://host:port` as in an `Origin` header, in lower case.
+    origins: BTreeSet<String>,
 }
 
+const PLAIN: &str = "http";
+const ENCRYPTED: &str = "https";
+
 impl AllowedHosts {
-    /// Allows `localhost`, `127.0.0.1` and `[::1]` on `port`, and the names in `more` (each `host`
-    /// or `host:port`).
+    /// Allows `localhost`, `127.0.0.1` and `[::1]` on `port` of a plain listener, and the names in
+    /// `more` (each `host` or `host:port`). A name with a port is that of a proxy, whose pages may
+    /// be encrypted or not.
     pub fn loopback(port: u16, more: impl IntoIterator<Item = String>) -> Self {
-        let mut hosts: BTreeSet<String> = ["localhost", "127.0.0.1", "[::1]"]
-            .iter()
-            .map(|host| format!("{host}:{port}"))
-            .collect();
+        Self::on_listener(PLAIN, port, more)
+    }
+
+    /// Allows the same on `port` of a listener with TLS.
+    pub fn loopback_tls(port: u16, more: impl IntoIterator<Item = String>) -> Self {
+        Self::on_listener(ENCRYPTED, port, more)
+    }
+
+    fn on_listener(scheme: &str, port: u16, more: impl IntoIterator<Item = String>) -> Self {
+        let mut allowed = Self::default();
+        for host in ["localhost", "127.0.0.1", "[::1]"] {
+            allowed.add(&[scheme], format!("{host}:{port}"));
+        }
         for name in more {
             let name = name.to_ascii_lowercase();
             let has_port =
                 name.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-            hosts.insert(if has_port { name } else { format!("{name}:{port}") });
+            if has_port {
+                allowed.add(&[PLAIN, ENCRYPTED], name);
+            } else {
+                allowed.add(&[scheme], format!("{name}:{port}"));
+            }
         }
-        Self { hosts }
+        allowed
+    }
+
+    /// Allows a host, and pages of it with these schemes.
+    fn add(&mut self, schemes: &[&str], host: String) {
+        self.origins.extend(schemes.iter().map(|scheme| format!("{scheme}://{host}")));
+        self.hosts.insert(host);
     }
 
     /// Allows what `other` allows too.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.hosts.extend(other.hosts);
+        self.origins.extend(other.origins);
         self
     }
 
@@ -54,15 +80,16 @@ impl AllowedHosts {
     #[must_use]
     pub fn with_url(mut self, url: &str) -> Self {
         let Some((scheme, rest)) = url.split_once("://") else { return self };
+        let scheme = scheme.to_ascii_lowercase();
         let host = rest.split(['/', '?', '#']).next().unwrap_or_default().to_ascii_lowercase();
-        let own_port = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
+        let own_port = if scheme == ENCRYPTED { ":443" } else { ":80" };
         if host.is_empty() {
             return self;
         }
         if let Some(bare) = host.strip_suffix(own_port) {
-            self.hosts.insert(bare.to_owned());
+            self.add(&[&scheme], bare.to_owned());
         }
-        self.hosts.insert(host);
+        self.add(&[&scheme], host);
         self
     }
 
@@ -70,11 +97,11 @@ impl AllowedHosts {
         self.hosts.contains(&host.to_ascii_lowercase())
     }
 
-    /// Returns whether an `Origin` is exactly ours: `null`, odd spellings of schemes and trailing
-    /// slashes are refused.
+    /// Returns whether an `Origin` is exactly ours, scheme and all: `null`, odd spellings of schemes
+    /// and trailing slashes are refused.
     fn admits_origin(&self, origin: &str) -> bool {
-        let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-        rest.is_some_and(|host| self.admits_host(host))
+        let Some((scheme, host)) = origin.split_once("://") else { return false };
+        self.origins.contains(&format!("{scheme}://{}", host.to_ascii_lowercase()))
     }
 }
 
@@ -102,7 +129,9 @@ fn check_host(
 ) -> Result<(), CallError> {
     let mut named = headers.get_all(header::HOST).iter();
     let host = named.next().and_then(|host| host.to_str().ok()).or(authority).unwrap_or_default();
-    if named.next().is_some() || !hosts.admits_host(host) {
+    // A request may name its host twice, in `Host` and in an absolute target. Both must be ours.
+    let targets_another = authority.is_some_and(|authority| !hosts.admits_host(authority));
+    if named.next().is_some() || targets_another || !hosts.admits_host(host) {
         return Err(CallError::forbidden("accept a request for another host").with_hint(
             "use the address that the server printed, or name yours with allowed_hosts \
                 in plexus.toml",
@@ -283,9 +312,13 @@ mod tests {
             assert!(hosts.admits_host(host), "{host}");
         }
         assert!(!hosts.admits_host("phone.example:4445") && !hosts.admits_host(""));
-        for origin in
-            ["http://localhost:4445", "https://proxy.example:443", "https://phone.example"]
-        {
+        for origin in [
+            "http://localhost:4445",
+            "http://box.example:4445",
+            "https://proxy.example:443",
+            "https://phone.example",
+            "https://192.168.1.7:4446",
+        ] {
             assert!(hosts.admits_origin(origin), "{origin}");
         }
         for origin in [
@@ -295,8 +328,23 @@ mod tests {
             "http://localhost:4445/",
             "file://localhost:4445",
             "http://evil.example",
+            // The listener of that port is plain, and these addresses are encrypted.
+            "https://localhost:4445",
+            "https://box.example:4445",
+            "http://phone.example",
+            "http://192.168.1.7:4446",
+            "HTTP://localhost:4445",
         ] {
             assert!(!hosts.admits_origin(origin), "{origin}");
         }
+    }
+
+    #[test]
+    fn a_page_of_a_tls_listener_is_ours_only_with_https() {
+        let hosts = AllowedHosts::loopback(4445, []).and(AllowedHosts::loopback_tls(4446, []));
+        assert!(hosts.admits_origin("https://localhost:4446"));
+        assert!(hosts.admits_origin("http://localhost:4445"));
+        assert!(!hosts.admits_origin("http://localhost:4446"));
+        assert!(!hosts.admits_origin("https://localhost:4445"));
     }
 }

@@ -61,6 +61,7 @@ async fn another_host_and_another_site_are_refused_at_every_door() {
     let twice = format!("host: {ours}\r\nhost: evil.example\r\n");
     let site = format!("host: {ours}\r\norigin: http://evil.example\r\n");
     let null = format!("host: {ours}\r\norigin: null\r\n");
+    let encrypted = format!("host: {ours}\r\norigin: https://{ours}\r\n");
     let auth = format!("authorization: Bearer {OPERATOR}\r\n");
     for (line, more, fine) in [
         ("GET /events HTTP/1.1", "", 200),
@@ -75,9 +76,16 @@ async fn another_host_and_another_site_are_refused_at_every_door() {
             fine,
             "{line}"
         );
-        for bad in [&rebinding, &wrong_port, &twice, &site, &null] {
+        for bad in [&rebinding, &wrong_port, &twice, &site, &null, &encrypted] {
             let status = raw(&server, &format!("{line}\r\n{bad}{auth}{more}\r\n{{}}")).await;
             assert!(matches!(status, 400 | 403), "{line} {bad}: {status}");
+        }
+        // An absolute target names a host too, and `Host` does not excuse it.
+        let (method, rest) = line.split_once(' ').unwrap();
+        for (target, expected) in [(ours.as_str(), fine), ("evil.example", 403)] {
+            let absolute = format!("{method} http://{target}{rest}");
+            let status = raw(&server, &format!("{absolute}\r\n{good}{auth}{more}\r\n{{}}")).await;
+            assert_eq!(status, expected, "{absolute}");
         }
     }
     is_alive(&server).await;
