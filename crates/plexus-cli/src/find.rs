@@ -4,7 +4,7 @@
 use anyhow::{Result, bail};
 use plexus_client::wire::{
     Approval, ApprovalPageParams, CallError, DecidedApproval, ErrorKind, Session, SessionId,
-    SessionRef,
+    SessionRef, may_begin_an_id,
 };
 use plexus_client::{Client, ClientError};
 
@@ -12,38 +12,47 @@ use super::server::failed;
 use plexus_render::sanitize;
 use plexus_render::tool_call;
 
-/// The fewest characters of an id that name something: fewer are a slip of the finger.
-const FEWEST: usize = 4;
-
 /// How many are named when several fit.
 const NAMED: usize = 4;
 
 /// Finds a session.
 ///
 /// # Errors
-/// `not_found`, or `conflict` when the beginning of an id fits several.
+/// `not_found`, or `conflict` when several sessions are named so, or have ids that begin so.
 pub(crate) async fn session(client: &Client, which: &str) -> Result<Session, ClientError> {
     if let Ok(id) = which.parse::<SessionId>() {
         return client.session(&SessionRef::id(id)).await;
     }
-    match client.session(&SessionRef::named(which)).await {
-        Err(error) if error.kind() == ErrorKind::NotFound && may_begin_an_id(which) => {
-            let sessions = client.sessions().await?;
-            let fits = |session: &&Session| session.id.to_string().starts_with(which);
-            let mut found: Vec<&Session> = sessions.iter().filter(fits).collect();
-            match (found.pop(), found.is_empty()) {
-                (None, _) => Err(unknown(which)),
-                (Some(session), true) => Ok(session.clone()),
-                (Some(last), false) => {
-                    found.push(last);
-                    let ids: Vec<String> = found.iter().map(|it| it.id.to_string()).collect();
-                    Err(ambiguous(which, "sessions", &ids))
-                }
-            }
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => Err(unknown(which)),
-        other => other,
+    if !may_begin_an_id(which) {
+        return match client.session(&SessionRef::named(which)).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => Err(unknown(which)),
+            other => other,
+        };
     }
+    // An earlier release gave such names too, and an agent may have chosen one to be taken for
+    // another session.
+    let sessions = client.sessions().await?;
+    let fits = |session: &&Session| session.name == which || fits(&session.id.to_string(), which);
+    let found: Vec<&Session> = sessions.iter().filter(fits).collect();
+    match found.as_slice() {
+        [] => Err(unknown(which)),
+        [one] => Ok((*one).clone()),
+        several => {
+            let names: Vec<String> = several.iter().map(|it| described(it, &sessions)).collect();
+            Err(ambiguous(which, "sessions", &names))
+        }
+    }
+}
+
+/// Says which session it is and who created it.
+fn described(session: &Session, all: &[Session]) -> String {
+    let creator = session.parent.map(|parent| {
+        let parent = all.iter().find(|it| it.id == parent);
+        let name = parent.map_or("another session", |parent| parent.name.as_str());
+        format!("by {}", sanitize::one_line(name))
+    });
+    let creator = creator.unwrap_or_else(|| "by the operator".to_owned());
+    format!("{} ({}, created {creator})", session.id, sanitize::one_line(&session.name))
 }
 
 /// What a command does with the approval that it finds.
@@ -134,10 +143,6 @@ pub(crate) fn short_ids(ids: &[String], taken: &[String]) -> Vec<String> {
     ids.iter().map(shortest).collect()
 }
 
-fn may_begin_an_id(text: &str) -> bool {
-    text.len() >= FEWEST && text.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
-}
-
 fn unknown(which: &str) -> ClientError {
     let error = CallError::not_found(format_args!("find the session {which:?}"));
     error
@@ -148,8 +153,10 @@ fn unknown(which: &str) -> ClientError {
 fn ambiguous(which: &str, what: &str, ids: &[String]) -> ClientError {
     let named: Vec<&str> = ids.iter().take(NAMED).map(String::as_str).collect();
     let more = if ids.len() > NAMED { ", …" } else { "" };
-    let error =
-        CallError::conflict(format_args!("find {which}: {} {what} begin like this", ids.len()));
+    let error = CallError::conflict(format_args!(
+        "find {which}: {} {what} are named or begin like this",
+        ids.len()
+    ));
     error.with_hint(format_args!("give more of the id: {}{more}", named.join(", "))).into()
 }
 
@@ -198,11 +205,35 @@ mod tests {
         assert_eq!(short_ids(&ids[..1], &ids), ["01a1de6b-3b4a-75"], "others are not shown");
     }
 
-    #[test]
-    fn only_what_looks_like_an_id_begins_one() {
-        assert!(may_begin_an_id("01a1") && may_begin_an_id("01a1de6b-3"));
-        for text in ["01a", "docs", "01a1 ", ""] {
-            assert!(!may_begin_an_id(text), "{text}");
+    #[tokio::test]
+    async fn a_name_like_the_id_of_another_session_is_a_conflict() {
+        let (id, lead) =
+            ("01a1de6b-3b4a-75ed-a2ee-6d8405ee5847", "01a2ffff-3b4a-75ed-a2ee-6d8405ee5847");
+        let impostor = "01a30000-3b4a-75ed-a2ee-6d8405ee5847";
+        let client = answering(move |method, _| {
+            assert_eq!(method, "agents.list", "the name alone decides nothing");
+            let session = |id: &str, name: &str, parent: Option<&str>| {
+                json!({"id": id, "name": name, "parent": parent, "working_dir": "/", "model": null,
+                    "channel": "control", "loopback_enabled": true, "can_spawn": false,
+                    "status": "idle", "head": {"tree_id": id, "node_id": id}, "metadata": {},
+                    "spent": {"cost_usd": 0.0, "turns": 0, "input_tokens": 0, "output_tokens": 0,
+                        "wall_ms": 0},
+                    "created_at": 1, "updated_at": 1})
+            };
+            let sessions = [
+                session(id, "docs", None),
+                session(lead, "lead", None),
+                session(impostor, &id[..8], Some(lead)),
+            ];
+            Ok(json!({"type": "ok", "sessions": sessions}))
+        });
+        let client = client.await;
+        let error = session(&client, &id[..8]).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        let said = error.to_string();
+        for expected in ["docs, created by the operator", "created by lead"] {
+            assert!(said.contains(expected), "{said}");
         }
+        assert_eq!(session(&client, &lead[..8]).await.unwrap().name, "lead");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plexus_wire::SessionId;
+use plexus_wire::{SessionId, may_begin_an_id};
 
 use crate::paths::real_path;
 
@@ -60,5 +60,7 @@ pub fn drawn_name(here: &Path) -> String {
         .map_or_else(|| "root".to_owned(), |name| name.to_string_lossy().into_owned());
     let safe: String = folder.chars().filter(|c| !c.is_control()).take(40).collect();
     let id = SessionId::generate().to_string();
-    format!("{safe}-{}", &id[id.len() - 4..])
+    let name = format!("{safe}-{}", &id[id.len() - 4..]);
+    // A folder may be called as an id begins, for example after a commit.
+    if may_begin_an_id(&name) { format!("s-{name}") } else { name }
 }

@@ -28,6 +28,9 @@ use plexus_wire::{Budget, Confine, ProjectSettings, Supervise, ToolCall};
 use crate::handles::CONE;
 use crate::session::SessionConfig;
 
+/// How many sessions of one name are told apart in an error.
+const NAMESAKES: usize = 4;
+
 /// A pattern that stands for every tool, in `may_decide` alone.
 pub const EVERYTHING: &str = "*";
 
@@ -141,14 +144,29 @@ impl Authority {
             name: Some(name.to_owned()),
             ..SessionFilter::default()
         };
-        let mut found = self.store.sessions(filter, PageRequest::first(2)).await?.items;
-        match (found.pop(), found.is_empty()) {
-            (Some(session), true) => self.reach(caller, session.id).await,
-            (Some(_), false) => Err(CallError::conflict(format_args!(
-                "find the session {name:?}: several have this name"
-            ))
-            .with_hint("use its session_id")),
-            (None, _) => Err(unknown()),
+        let found = self.store.sessions(filter, PageRequest::first(NAMESAKES)).await?.items;
+        match found.as_slice() {
+            [] => Err(unknown()),
+            [session] => self.reach(caller, session.id).await,
+            several => {
+                let mut created = Vec::new();
+                for session in several {
+                    // The parent of a session that the caller reaches is the caller itself, or one
+                    // that it reaches too.
+                    let creator = match session.parent {
+                        Some(parent) => match self.store.session(parent).await {
+                            Ok(parent) => parent.name,
+                            Err(_) => parent.to_string(),
+                        },
+                        None => "the operator".to_owned(),
+                    };
+                    created.push(format!("{} (created by {creator})", session.id));
+                }
+                Err(CallError::conflict(format_args!(
+                    "find the session {name:?}: several have this name"
+                ))
+                .with_hint(format_args!("use a session_id: {}", created.join(", "))))
+            }
         }
     }
 

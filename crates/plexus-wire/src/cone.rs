@@ -13,7 +13,7 @@ use crate::json::Object;
 #[serde(deny_unknown_fields)]
 pub struct ConeCreateParams {
     /// A name, unique among the sessions you create.
-    #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
+    #[serde(deserialize_with = "crate::text::one::<crate::text::SessionName, _>")]
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
     /// The model, perhaps with `anthropic/` or `openai/` before it, which chooses the API. Without

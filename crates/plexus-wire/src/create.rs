@@ -21,7 +21,7 @@ use crate::wall::Confine;
 #[serde(deny_unknown_fields)]
 pub struct CreateParams {
     /// A name, unique among the sessions you create.
-    #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
+    #[serde(deserialize_with = "crate::text::one::<crate::text::SessionName, _>")]
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
     /// Where the agent works; the directory must exist. `~` is the home of the server's user.

@@ -14,7 +14,7 @@ use crate::time::Millis;
 #[serde(deny_unknown_fields)]
 pub struct ParentParams {
     /// What to call the parent; the same name again is the same identity, with a new token.
-    #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
+    #[serde(deserialize_with = "crate::text::one::<crate::text::SessionName, _>")]
     #[schemars(length(min = 1, max = 256))]
     pub name: String,
     /// Whether its earlier tokens end (false: they stay valid beside the new one).

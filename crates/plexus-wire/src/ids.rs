@@ -13,6 +13,24 @@ use uuid::Uuid;
 #[error("an id is a hyphenated UUID of 36 characters")]
 pub struct InvalidId;
 
+/// The fewest characters of an id that name something: fewer are a slip of the finger.
+const FEWEST_OF_AN_ID: usize = 4;
+
+/// Says whether a text may be the beginning of an id that we make. A command takes such a text for
+/// an id, so no session may have it as its name.
+///
+/// An id is a UUID of version 7, which begins with the time in milliseconds: until the year 2527
+/// its first digit is 0.
+#[must_use]
+pub fn may_begin_an_id(text: &str) -> bool {
+    let fits = |(at, byte): (usize, u8)| match at {
+        0 => byte == b'0',
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    (FEWEST_OF_AN_ID..=36).contains(&text.len()) && text.bytes().enumerate().all(fits)
+}
+
 /// Reads the hyphenated form only: one id has one spelling, so that lookups stay exact.
 fn parse_hyphenated(text: &str) -> Result<Uuid, InvalidId> {
     if text.len() == 36 { Uuid::from_str(text).map_err(|_| InvalidId) } else { Err(InvalidId) }
@@ -143,6 +161,18 @@ impl fmt::Display for PluginId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_beginnings_of_our_ids_look_like_ids() {
+        let id = SessionId::generate().to_string();
+        for end in FEWEST_OF_AN_ID..=id.len() {
+            assert!(may_begin_an_id(&id[..end]), "{}", &id[..end]);
+        }
+        let others = ["", "01a", "docs", "01a1 ", "1234", "beef", "2026-11-19", "01a1-de6b"];
+        for text in others.into_iter().chain([format!("{id}0").as_str()]) {
+            assert!(!may_begin_an_id(text), "{text}");
+        }
+    }
 
     #[test]
     fn plugin_ids_are_the_same_in_every_process() {

@@ -107,6 +107,7 @@ pub use hub::*;
 pub use identity::*;
 pub use ids::{
     ApprovalId, DeviceId, EventId, NodeId, PluginId, RuleId, ServerId, SessionId, TreeId,
+    may_begin_an_id,
 };
 pub use images::{IMAGE_TYPES, MAX_IMAGE_BYTES, MAX_IMAGES, PromptImage, prompt_with_images};
 pub use json::{Json, Object};

@@ -336,7 +336,7 @@ pub struct ForkParams {
     )]
     pub name: Option<String>,
     /// The new session's name.
-    #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
+    #[serde(deserialize_with = "crate::text::one::<crate::text::SessionName, _>")]
     #[schemars(length(min = 1, max = 256))]
     pub new_name: String,
     /// The node to start after: that of a `complete` event of the session, or the root of the tree
@@ -385,7 +385,7 @@ pub struct RenameParams {
     )]
     pub name: Option<String>,
     /// The name it gets.
-    #[serde(deserialize_with = "crate::text::one::<crate::text::Name, _>")]
+    #[serde(deserialize_with = "crate::text::one::<crate::text::SessionName, _>")]
     #[schemars(length(min = 1, max = 256))]
     pub new_name: String,
 }

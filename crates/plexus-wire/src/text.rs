@@ -50,6 +50,22 @@ impl Check for Name {
     }
 }
 
+/// The name that a session gets.
+pub(crate) struct SessionName;
+
+impl Check for SessionName {
+    fn check(text: &str) -> Result<(), String> {
+        Name::check(text)?;
+        if crate::ids::may_begin_an_id(text) {
+            return Err(format!(
+                "{text:?} may be the beginning of a session's id, by which commands would find \
+                 another session; choose another name, for example s-{text}"
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// What an agent is told: never blank.
 pub(crate) struct Prompt;
 

@@ -28,6 +28,41 @@ async fn a_session_gets_another_name_and_keeps_its_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_name_like_the_beginning_of_an_id_is_refused() {
+    let hub = SimulatedHub::new().await;
+    let session = hub.create("docs", json!({})).await;
+    let name = &session[..8];
+    for (method, params) in [
+        ("agents.create", json!({"name": name, "working_dir": hub.work()})),
+        ("claudecode.create", json!({"name": session, "working_dir": hub.work()})),
+        ("cone.create", json!({"name": name})),
+        ("agents.fork", json!({"session_id": session, "new_name": name})),
+        ("agents.rename", json!({"session_id": session, "new_name": name})),
+        ("identity.parent", json!({"name": name})),
+    ] {
+        let refused = hub.call(method, params).await.unwrap_err();
+        assert_eq!(refused.kind.to_string(), "invalid", "{method}: {refused:?}");
+        assert!(refused.message.contains("beginning of a session's id"), "{method}: {refused:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_sessions_of_one_name_are_told_apart_by_their_creators() {
+    let hub = SimulatedHub::new().await;
+    for parent in ["red", "blue"] {
+        let id = hub.create(parent, json!({"can_spawn": true})).await;
+        let caller = Caller::Session(id.parse::<SessionId>().unwrap());
+        let child = json!({"name": "child", "working_dir": hub.work()});
+        hub.call_as(caller, "agents.create", child).await.unwrap();
+    }
+    let conflict = hub.call("agents.get", json!({"name": "child"})).await.unwrap_err();
+    assert_eq!(conflict.kind.to_string(), "conflict", "{conflict:?}");
+    for creator in ["created by red", "created by blue"] {
+        assert!(conflict.hint.contains(creator), "{conflict:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_session_renames_what_is_below_it_and_nothing_else() {
     let hub = SimulatedHub::new().await;
     let parent = hub.create("parent", json!({"can_spawn": true})).await;

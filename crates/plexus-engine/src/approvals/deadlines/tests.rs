@@ -223,10 +223,8 @@ async fn a_clock_set_back_prolongs_no_rule_and_no_mode() {
     let asks = scene.session("asks", None, json!({})).await;
     let moded = scene.session("moded", None, json!({})).await;
     let state = json!({"mode": {"mode": "allow_all", "until": ends.as_secs()}});
-    let allow_all = UpdateSession {
-        state: Some(JsonText::from(state)),
-        ..UpdateSession::of(moded.id)
-    };
+    let allow_all =
+        UpdateSession { state: Some(JsonText::from(state)), ..UpdateSession::of(moded.id) };
     virtual_time::set_machine_back(DAY);
     virtual_time::pass(MINUTE);
     let changes = vec![Change::AddRule(rule), Change::UpdateSession(allow_all)];
