@@ -1,5 +1,6 @@
 //! Reads the words of a command as its program would, against the entry of its table.
 
+use super::git;
 use super::kinds::Kind;
 use super::table::{self, Entry, Opt, Style, Takes};
 use crate::call::Call;
@@ -40,6 +41,7 @@ pub(crate) fn check(words: &[Word], named: usize, call: &Call<'_>) -> Result<(),
         entry,
         at: entry.words.len(),
         operands: vec![],
+        dashes: None,
         replaced: false,
     };
     reader.read()?;
@@ -56,6 +58,8 @@ struct Reader<'a> {
     at: usize,
     /// Where the operands are.
     operands: Vec<usize>,
+    /// Where the `--` is that ends the options.
+    dashes: Option<usize>,
     /// Whether an option has taken the place of the first operand.
     replaced: bool,
 }
@@ -99,6 +103,7 @@ impl Reader<'_> {
             if self.entry.style == Style::Words {
                 return Err(self.unknown("--"));
             }
+            self.dashes = Some(self.at - 1);
             self.operands.extend(self.at..self.words.len());
             return Ok(());
         };
@@ -217,11 +222,17 @@ impl Reader<'_> {
     fn check_operands(&self) -> Result<(), String> {
         let mut kinds = self.entry.operands.iter().skip(usize::from(self.replaced)).copied();
         let last = self.entry.operands.last().copied().filter(|_| self.entry.repeats);
+        let mut excluded = None;
+        let mut names_path = false;
         for &at in &self.operands {
             let Some(word) = self.words.get(at) else { continue };
             let fixed = kinds.len() > 1 || last.is_none();
             let Some(kind) = kinds.next().or(last) else {
                 return Err(self.unknown(word.as_written()));
+            };
+            let kind = match kind {
+                Kind::Revision if self.dashes.is_some_and(|dashes| at > dashes) => Kind::Pathspec,
+                kind => kind,
             };
             // The shell expands a pattern to any number of words, so a pattern may stand only where
             // any number of operands of one kind may.
@@ -229,8 +240,19 @@ impl Reader<'_> {
             if many && fixed || at >= self.named && !kind.takes_operand(word, self.call) {
                 return Err(self.unknown(word.as_written()));
             }
+            match word.literal() {
+                Some(text) if kind.excludes(text) => excluded = Some(word),
+                literal => names_path |= kind.is_path(literal),
+            }
         }
-        Ok(())
+        match excluded {
+            Some(word) if !names_path && !git::is_at_top(self.call) => Err(format!(
+                "`{}` alone means the rest of the whole repository; `.` before it means this \
+                 directory",
+                word.as_written()
+            )),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,8 +1,7 @@
 //! Kinds of arguments. The tables write each kind by its name in capitals.
 
-use super::places::{
-    is_file, is_folder, is_inside, is_module, is_no_repository, is_writable, pattern_stays_inside,
-};
+use super::git;
+use super::places::{is_file, is_folder, is_inside, is_module, is_writable, pattern_stays_inside};
 use super::scripts::{is_plain_awk, is_plain_jq, is_plain_printf, is_plain_sed};
 use crate::call::Call;
 use crate::shell::Word;
@@ -37,8 +36,17 @@ pub(super) enum Kind {
     /// A file or directory that is written, inside the working directory, and that other programs
     /// do not obey.
     Write,
+    /// A pathspec of git that leads to nothing outside the working directory.
+    Pathspec,
+    /// A revision of git, or a pathspec where either may stand, that names no path outside the
+    /// working directory.
+    Revision,
+    /// Lines of a file that `git log -L` follows: `1,5:src/x`.
+    Lines,
     /// A git name: a branch, a tag, a commit.
     Ref,
+    /// Names of git or a pattern for them: anything that holds no path.
+    Refs,
     /// A git remote by its name. A name that is also a path could be a repository with its own
     /// hooks.
     Remote,
@@ -75,7 +83,11 @@ impl Kind {
             "NODE" => Self::Node,
             "MODULE" => Self::Module,
             "WRITE" => Self::Write,
+            "PATHSPEC" => Self::Pathspec,
+            "REVISION" => Self::Revision,
+            "LINES" => Self::Lines,
             "REF" => Self::Ref,
+            "REFS" => Self::Refs,
             "REMOTE" => Self::Remote,
             "FORMAT" => Self::Format,
             "KEY" => Self::Key,
@@ -90,21 +102,34 @@ impl Kind {
         })
     }
 
+    /// Says whether this is a pathspec that only leaves something out.
+    pub(super) fn excludes(self, text: &str) -> bool {
+        matches!(self, Self::Pathspec | Self::Revision) && git::excludes(text)
+    }
+
+    /// Says whether an operand of this kind, or with this text, can only be a path.
+    pub(super) fn is_path(self, text: Option<&str>) -> bool {
+        let here = |text: &str| text == "." || text.starts_with("./");
+        self == Self::Pathspec || self == Self::Revision && text.is_some_and(here)
+    }
+
     /// Says whether a word used as an operand is of this kind, and stays so however the shell
     /// expands it.
     pub(super) fn takes_operand(self, word: &Word, call: &Call<'_>) -> bool {
         match word {
             Word::Literal(text) => self.takes(text, call),
             Word::Home { rest, .. } => match (self, call.home.and_then(|home| home.to_str())) {
-                (Self::Read | Self::Text, Some(home)) => {
+                (Self::Read | Self::Text | Self::Pathspec | Self::Revision, Some(home)) => {
                     self.takes(&format!("{home}/{rest}"), call)
                 }
                 _ => false,
             },
             // A program that only shows the names would show those of other directories.
-            Word::Glob { marked, .. } => {
-                matches!(self, Self::Text | Self::Read) && pattern_stays_inside(marked, call)
-            }
+            Word::Glob { marked, .. } => match self {
+                Self::Text | Self::Read => pattern_stays_inside(marked, call),
+                Self::Pathspec | Self::Revision => git::is_pattern_inside(marked, call),
+                _ => false,
+            },
             Word::Opaque(_) => false,
         }
     }
@@ -141,8 +166,12 @@ impl Kind {
             }
             Self::Module => starts_plainly && all("_.") && is_module(text, call),
             Self::Write => is_writable(text, call),
+            Self::Pathspec => git::is_pathspec_inside(text, call),
+            Self::Revision => git::is_revision_inside(text, call),
+            Self::Lines => git::is_lines_inside(text, call),
+            Self::Refs => !text.contains(':'),
             Self::Ref => starts_plainly && all("_./@{}^~-") && !text.contains(".."),
-            Self::Remote => starts_plainly && all("_-") && is_no_repository(text, call),
+            Self::Remote => starts_plainly && all("_-") && git::is_no_repository(text, call),
             Self::Format => !checks_signatures(text),
             Self::Key => !text.contains("signature"),
             Self::Url => {

@@ -9,12 +9,14 @@
 //!
 //! - [`table`]: the notation of the files in `tables/`, and finding the entry of a command.
 //! - [`arguments`]: reads the words of a command as its program would, against its entry.
+//! - [`git`]: git's own notations for paths, which may lead out of the working directory.
 //! - [`kinds`]: what an argument may be: a number, a path inside the working directory, a plain sed
 //!   script.
 //! - [`places`]: paths inside the working directory, and the files there that other programs obey.
 //! - [`scripts`]: the sed, awk and jq programs that only print.
 
 mod arguments;
+mod git;
 mod kinds;
 mod places;
 mod scripts;

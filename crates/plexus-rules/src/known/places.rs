@@ -10,7 +10,7 @@ use crate::paths::{Entry, resolve};
 use crate::shell::WILD;
 
 /// The most names that a file pattern is compared with. For a larger directory, somebody is asked.
-const MAX_NAMES: usize = 4096;
+pub(super) const MAX_NAMES: usize = 4096;
 
 /// A file that makes a git repository of the directory it is in, with settings that git obeys; in
 /// lower case.
@@ -131,9 +131,6 @@ pub(super) fn is_inside(text: &str, call: &Call<'_>) -> bool {
     if matches!(text, "-" | "/dev/null") {
         return true;
     }
-    if starts_at_top(text) && repository_top(call) != Some(call.working_dir) {
-        return false;
-    }
     let Some((there, here)) = followed(text, call) else { return false };
     // Every path is inside the root, so with the root as working directory no absolute path counts.
     there.starts_with(&here) && !(here.parent().is_none() && text.starts_with('/'))
@@ -184,33 +181,9 @@ pub(crate) fn begins_anyhow(marked: &str) -> bool {
     marked.starts_with(WILD)
 }
 
-/// Says whether a git path starts at the top of the repository, as `:/x` and `:(top)x` do. Such a
-/// name is rare enough elsewhere to be asked about.
-fn starts_at_top(text: &str) -> bool {
-    text.strip_prefix(':').is_some_and(|magic| match magic.strip_prefix('(') {
-        Some(words) => words.split(')').next().is_some_and(|words| words.contains("top")),
-        None => magic.trim_start_matches(['!', '^']).starts_with('/'),
-    })
-}
-
-/// Returns the directory of the repository in which git would work.
-fn repository_top<'a>(call: &Call<'a>) -> Option<&'a Path> {
-    let is_top = |dir: &&Path| !is_missing(&dir.join(".git"), call);
-    call.working_dir.ancestors().find(is_top)
-}
-
 /// Says whether nothing is at this path.
-fn is_missing(path: &Path, call: &Call<'_>) -> bool {
+pub(super) fn is_missing(path: &Path, call: &Call<'_>) -> bool {
     matches!(call.paths.look(path), Ok(Entry::Missing))
-}
-
-/// Says whether git cannot take the name of a remote for a directory, whose hooks would run. It
-/// looks in the top directory of the repository, and tries the name with `.git` too.
-pub(super) fn is_no_repository(name: &str, call: &Call<'_>) -> bool {
-    let top = repository_top(call).unwrap_or(call.working_dir);
-    [call.working_dir, top].iter().all(|dir| {
-        is_missing(&dir.join(name), call) && is_missing(&dir.join(format!("{name}.git")), call)
-    })
 }
 
 /// Says whether a dotted name begins with a module or a directory of the project.
