@@ -169,8 +169,12 @@ impl Matcher<'_> {
             ));
         }
         match programs::nature(words) {
-            Nature::Plain if place.piped => self.takes_input(words, place),
-            Nature::Plain => self.check(words, named, place),
+            Nature::Plain => {
+                if place.piped {
+                    self.takes_input(words, place)?;
+                }
+                self.check(words, named, place)
+            }
             Nature::Runs(start) => {
                 if place.depth >= MAX_DEPTH {
                     return Err("commands are nested deeper than they are followed".into());

@@ -43,6 +43,8 @@ pub(crate) fn check(words: &[Word], named: usize, call: &Call<'_>) -> Result<(),
         operands: vec![],
         dashes: None,
         replaced: false,
+        names_object: false,
+        other_object: None,
     };
     reader.read()?;
     reader.check_operands()
@@ -62,6 +64,10 @@ struct Reader<'a> {
     dashes: Option<usize>,
     /// Whether an option has taken the place of the first operand.
     replaced: bool,
+    /// Whether an option that the rule names says what the command acts on.
+    names_object: bool,
+    /// An option beyond the rule that says so.
+    other_object: Option<&'a Word>,
 }
 
 impl Reader<'_> {
@@ -181,6 +187,12 @@ impl Reader<'_> {
     /// Takes an option with the value in its own word, and with the next word when it needs one.
     fn take(&mut self, opt: Opt, value: Option<&str>, text: &str) -> Result<(), String> {
         self.replaced |= opt.replaces_first;
+        if opt.chooses_object && self.at > self.named {
+            self.other_object = self.words.get(self.at - 1);
+        }
+        // `--all` names nothing by itself.
+        self.names_object |=
+            opt.chooses_object && self.at <= self.named && opt.takes != Takes::Nothing;
         let fits = match (opt.takes, value) {
             (Takes::Nothing, None) | (Takes::Perhaps(_), None) => true,
             (Takes::Nothing, Some(_)) => false,
@@ -222,6 +234,9 @@ impl Reader<'_> {
     fn check_operands(&self) -> Result<(), String> {
         let mut kinds = self.entry.operands.iter().skip(usize::from(self.replaced)).copied();
         let last = self.entry.operands.last().copied().filter(|_| self.entry.repeats);
+        // Whether the rule names an operand of those that may be repeated.
+        let mut names_repeated = false;
+        let mut names_object = self.names_object;
         let mut excluded = None;
         let mut names_path = false;
         for &at in &self.operands {
@@ -240,10 +255,20 @@ impl Reader<'_> {
             if many && fixed || at >= self.named && !kind.takes_operand(word, self.call) {
                 return Err(self.unknown(word.as_written()));
             }
+            if at < self.named {
+                names_repeated |= !fixed;
+                // A text only selects among what is acted on.
+                names_object |= kind != Kind::Text;
+            } else if names_repeated && !self.entry.may_add(kind) {
+                return Err(self.other_than_named(word));
+            }
             match word.literal() {
                 Some(text) if kind.excludes(text) => excluded = Some(word),
                 literal => names_path |= kind.is_path(literal),
             }
+        }
+        if let Some(option) = self.other_object.filter(|_| names_object) {
+            return Err(self.other_than_named(option));
         }
         match excluded {
             Some(word) if !names_path && !git::is_at_top(self.call) => Err(format!(
@@ -253,6 +278,14 @@ impl Reader<'_> {
             )),
             _ => Ok(()),
         }
+    }
+
+    fn other_than_named(&self, word: &Word) -> String {
+        let command = self.entry.name();
+        let word = word.as_written();
+        format!(
+            "the rule says what `{command}` acts on, and `{word}` makes it act on something else"
+        )
     }
 }
 

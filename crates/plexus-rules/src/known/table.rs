@@ -9,6 +9,7 @@
 //!     -n=NUM --max=NUM          an argument, in the same word or the next
 //!     --color[=WORD] -U[=NUM]   an argument in the same word, or none
 //!     -e!=TEXT                  as above, and it takes the place of the first operand
+//!     -R@=TEXT --all@           it says what the command acts on, as an operand does
 //!     -- --exact                what may follow a `--`; the last lines of an entry
 //! ```
 //!
@@ -76,6 +77,9 @@ pub(super) struct Opt {
     pub(super) takes: Takes,
     /// Whether it takes the place of the first operand, as `grep -e` does.
     pub(super) replaces_first: bool,
+    /// Whether it says what the command acts on, as `gh -R` does. A rule that names an operand
+    /// allows no such option.
+    pub(super) chooses_object: bool,
 }
 
 /// One command and everything that may follow its words.
@@ -100,6 +104,12 @@ impl Entry {
     /// Returns the command, as a rule would name it.
     pub(crate) fn name(&self) -> String {
         self.words.join(" ")
+    }
+
+    /// Says whether a rule that names operands of this kind allows further ones: a command that
+    /// only shows files may show more of them.
+    pub(super) fn may_add(&self, kind: Kind) -> bool {
+        self.effect == Effect::Shows && kind != Kind::Word
     }
 
     /// Says whether one of its operands is a script.
@@ -241,12 +251,11 @@ impl Options {
             }
             (None, _) => (token, Takes::Nothing),
         };
-        let (name, replaces_first) = match name.strip_suffix('!').filter(|it| !it.is_empty()) {
-            Some(name) => (name, true),
-            None => (name, false),
-        };
+        let without = |mark: char| name.strip_suffix(mark).filter(|it| !it.is_empty());
+        let (replaces_first, chooses_object) = (without('!').is_some(), without('@').is_some());
+        let name = without('!').or_else(|| without('@')).unwrap_or(name);
         let list = self.after_dashes.as_mut().unwrap_or(&mut self.named);
-        insert(list, name, Opt { takes, replaces_first })
+        insert(list, name, Opt { takes, replaces_first, chooses_object })
     }
 
     fn add(&mut self, other: &Self) -> Result<(), String> {

@@ -201,7 +201,7 @@ fn bare(token: &str) -> &str {
     if name == "-NUM" {
         "-3"
     } else {
-        name.strip_suffix('!').filter(|it| !it.is_empty()).unwrap_or(name)
+        name.strip_suffix(['!', '@']).filter(|it| !it.is_empty()).unwrap_or(name)
     }
 }
 

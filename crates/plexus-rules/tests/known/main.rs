@@ -12,6 +12,7 @@
 mod common;
 mod denied;
 mod git;
+mod objects;
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
