@@ -246,7 +246,9 @@ impl Reader<'_> {
                 return Err(self.unknown(word.as_written()));
             };
             let kind = match kind {
-                Kind::Revision if self.dashes.is_some_and(|dashes| at > dashes) => Kind::Pathspec,
+                Kind::Revision | Kind::Commit if self.dashes.is_some_and(|dashes| at > dashes) => {
+                    Kind::Pathspec
+                }
                 kind => kind,
             };
             // The shell expands a pattern to any number of words, so a pattern may stand only where

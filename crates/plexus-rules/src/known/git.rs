@@ -76,6 +76,12 @@ pub(super) fn is_revision_inside(text: &str, call: &Call<'_>) -> bool {
     text == "/dev/null" || names_inside(text, call) && is_pathspec_inside(text, call)
 }
 
+/// Says the same where a tree would be compared with the whole repository, as `git diff HEAD:./src`
+/// does. Only at the top may a revision have a path then.
+pub(super) fn is_commit_inside(text: &str, call: &Call<'_>) -> bool {
+    is_revision_inside(text, call) && (!text.contains(':') || is_at_top(call))
+}
+
 /// Says whether a revision names no path outside the working directory. Without a path it names a
 /// commit, which is of the whole repository.
 fn names_inside(text: &str, call: &Call<'_>) -> bool {

@@ -41,6 +41,9 @@ pub(super) enum Kind {
     /// A revision of git, or a pathspec where either may stand, that names no path outside the
     /// working directory.
     Revision,
+    /// The same where a tree would be compared with the whole repository: a revision with a path
+    /// only at the top.
+    Commit,
     /// Lines of a file that `git log -L` follows: `1,5:src/x`.
     Lines,
     /// A git name: a branch, a tag, a commit.
@@ -85,6 +88,7 @@ impl Kind {
             "WRITE" => Self::Write,
             "PATHSPEC" => Self::Pathspec,
             "REVISION" => Self::Revision,
+            "COMMIT" => Self::Commit,
             "LINES" => Self::Lines,
             "REF" => Self::Ref,
             "REFS" => Self::Refs,
@@ -104,13 +108,17 @@ impl Kind {
 
     /// Says whether this is a pathspec that only leaves something out.
     pub(super) fn excludes(self, text: &str) -> bool {
-        matches!(self, Self::Pathspec | Self::Revision) && git::excludes(text)
+        matches!(self, Self::Pathspec | Self::Revision | Self::Commit) && git::excludes(text)
     }
 
     /// Says whether an operand of this kind, or with this text, can only be a path.
     pub(super) fn is_path(self, text: Option<&str>) -> bool {
         let here = |text: &str| text == "." || text.starts_with("./");
-        self == Self::Pathspec || self == Self::Revision && text.is_some_and(here)
+        match self {
+            Self::Pathspec => true,
+            Self::Revision | Self::Commit => text.is_some_and(here),
+            _ => false,
+        }
     }
 
     /// Says whether a word used as an operand is of this kind, and stays so however the shell
@@ -119,15 +127,18 @@ impl Kind {
         match word {
             Word::Literal(text) => self.takes(text, call),
             Word::Home { rest, .. } => match (self, call.home.and_then(|home| home.to_str())) {
-                (Self::Read | Self::Text | Self::Pathspec | Self::Revision, Some(home)) => {
-                    self.takes(&format!("{home}/{rest}"), call)
-                }
+                (
+                    Self::Read | Self::Text | Self::Pathspec | Self::Revision | Self::Commit,
+                    Some(home),
+                ) => self.takes(&format!("{home}/{rest}"), call),
                 _ => false,
             },
             // A program that only shows the names would show those of other directories.
             Word::Glob { marked, .. } => match self {
                 Self::Text | Self::Read => pattern_stays_inside(marked, call),
-                Self::Pathspec | Self::Revision => git::is_pattern_inside(marked, call),
+                Self::Pathspec | Self::Revision | Self::Commit => {
+                    git::is_pattern_inside(marked, call)
+                }
                 _ => false,
             },
             Word::Opaque(_) => false,
@@ -168,6 +179,7 @@ impl Kind {
             Self::Write => is_writable(text, call),
             Self::Pathspec => git::is_pathspec_inside(text, call),
             Self::Revision => git::is_revision_inside(text, call),
+            Self::Commit => git::is_commit_inside(text, call),
             Self::Lines => git::is_lines_inside(text, call),
             Self::Refs => !text.contains(':'),
             Self::Ref => starts_plainly && all("_./@{}^~-") && !text.contains(".."),

@@ -36,7 +36,10 @@ const SHOWING: &[&str] = &[
     "diff N",
     "diff . N",
     "diff -- . N",
+    "diff HEAD N",
     "diff HEAD N -- .",
+    "diff --cached N",
+    "diff-index -p N",
     "diff HEAD -- N",
     "diff HEAD~2 -- N",
     "diff --cached -- N",
@@ -133,13 +136,14 @@ const PATHS: &[&str] = &[
     "deep/../../x",
     "sub/f",
     "sub/../x",
+    "deep",
     "*",
     "../*",
     "[.][.]/x",
-    "TOP",
-    "TOP/x",
-    "TOP/sub/f",
-    "TOP/to-sub",
+    "{TOP}",
+    "{TOP}/x",
+    "{TOP}/sub/f",
+    "{TOP}/to-sub",
 ];
 
 /// Notations that lead outside, each with at least one of the commands above.
@@ -180,8 +184,8 @@ const LEADING: &[&str] = &[
     ":0:../x",
     ":0:./../x",
     "HEAD:./f..HEAD:x",
-    "TOP/x",
-    "TOP/to-sub",
+    "{TOP}/x",
+    "{TOP}/to-sub",
 ];
 
 /// Notations of the session's own files, each allowed with at least one of the commands above.
@@ -191,7 +195,7 @@ const INSIDE: &[&str] = &[
     ".",
     "*",
     "**/f",
-    "TOP/sub/f",
+    "{TOP}/sub/f",
     "HEAD:./f",
     "HEAD~1:./f",
     "HEAD:sub/f",
@@ -354,7 +358,7 @@ impl Repository {
     }
 
     fn placed(&self, notation: &str) -> String {
-        notation.replace("TOP", self.top().to_str().unwrap())
+        notation.replace("{TOP}", self.top().to_str().unwrap())
     }
 }
 
