@@ -3,15 +3,18 @@
 use std::collections::HashMap;
 
 use plexus_wire::{RuleId, ToolTarget};
+use serde_json::json;
 
 use super::Fit;
 use super::bash::{BashIndex, Touch, files_named};
 use super::call::Call;
-use super::files::fold;
-use super::notation::{NETWORK_TOOL, WRITE_TOOL};
+use super::files::{PathPattern, fold};
+use super::known;
+use super::notation::{self, NETWORK_TOOL, WRITE_TOOL};
 use super::pattern::Kind;
 use super::places::PathRules;
 use super::rule::{Author, Decision, Rule, Scope};
+use super::steps::Step;
 use super::target::Target;
 use super::web::Address;
 
@@ -132,7 +135,8 @@ impl RuleSet {
         }
         match &*tool {
             "Bash" => {
-                self.bash.find(&self.rules, call, holds, &mut findings);
+                let edits = |path: &str| self.edits(path, call, holds);
+                self.bash.find(&self.rules, call, holds, &edits, &mut findings);
                 self.guard_named(call, holds, &mut findings);
             }
             "WebFetch" => self.find_hosts(call, holds, &mut findings),
@@ -147,6 +151,21 @@ impl RuleSet {
             }
         }
         findings
+    }
+
+    /// Returns the rules that allow to edit a file, if no other denies it or asks.
+    fn edits(
+        &self,
+        path: &str,
+        call: &Call<'_>,
+        holds: &dyn Fn(usize) -> bool,
+    ) -> Option<Vec<usize>> {
+        let edit = json!({ "file_path": path, "old_string": "", "new_string": "" });
+        let tool = notation::read("Edit", &edit);
+        let found = self.find(&Call { tool: &tool, ..*call }, holds);
+        let is_guarded =
+            found.denied.is_some() || found.asked.is_some() || found.doubtful.is_some();
+        found.allowed.filter(|_| !is_guarded)
     }
 
     /// Finds the rules that deny or ask about an MCP tool whose name a server may take for this.
@@ -237,6 +256,15 @@ impl RuleSet {
                 }
             }
         }
+        for tree in &named.trees {
+            self.guard_tree(tree, call, &guards, findings);
+        }
+        if named.may_read_any {
+            let readers = self.paths.get("Read").into_iter().flat_map(PathRules::guards);
+            for at in readers.copied().filter(guards) {
+                findings.may_match(at, "the command reads a file whose name it computes");
+            }
+        }
         for (step, touch) in named.steps {
             for at in touched_by(touch).flat_map(PathRules::guards).copied().filter(guards) {
                 if let Some(Kind::Path(_, pattern)) = self.kind(at)
@@ -245,6 +273,53 @@ impl RuleSet {
                     findings.may_match(at, "the command may name a file that it is about");
                 }
             }
+        }
+    }
+
+    /// Finds the rules that deny or ask about a file, for a command that reads everything below a
+    /// directory.
+    fn guard_tree(
+        &self,
+        tree: &str,
+        call: &Call<'_>,
+        guards: &dyn Fn(&usize) -> bool,
+        findings: &mut Findings<'_>,
+    ) {
+        let Some(rules) = self.paths.get("Read") else { return };
+        let patterns: Vec<_> = rules
+            .guards()
+            .filter(|at| guards(at))
+            .filter_map(|&at| match self.kind(at) {
+                Some(Kind::Path(_, pattern)) => Some((at, pattern)),
+                _ => None,
+            })
+            .collect();
+        let target = Target::tree(call, tree);
+        let fitting: Vec<_> =
+            patterns.into_iter().filter(|(_, it)| it.guards(&target) != Fit::No).collect();
+        // A pattern with wildcards fits any directory, so its files are looked for.
+        let (wild, plain): (Vec<_>, Vec<_>) =
+            fitting.into_iter().partition(|(_, pattern)| pattern.has_wildcards());
+        let found = if wild.is_empty() {
+            Some(Vec::new())
+        } else {
+            let is_wanted = |name: &str| {
+                let step = Step::whole(name);
+                wild.iter().any(|(_, pattern)| pattern.last_step().may_be(&step))
+            };
+            known::files_below(tree, call, &is_wanted)
+        };
+        let holds_one = |pattern: &PathPattern| {
+            found.as_ref().is_none_or(|found| {
+                found
+                    .iter()
+                    .filter_map(|it| it.to_str())
+                    .any(|path| pattern.guards(&Target::named(call, path)) != Fit::No)
+            })
+        };
+        let wild = wild.into_iter().filter(|(_, pattern)| holds_one(pattern));
+        for (at, _) in plain.into_iter().chain(wild) {
+            findings.may_match(at, "the command reads all files of a directory");
         }
     }
 

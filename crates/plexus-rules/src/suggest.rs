@@ -126,6 +126,7 @@ fn commands(command: &str) -> Vec<Offer> {
 fn meaning(effect: Effect) -> &'static str {
     match effect {
         Effect::Shows => "arguments that only show files of this directory",
+        Effect::Edits => "arguments that only change files that other rules allow to edit",
         Effect::Changes => "arguments that only change files of this directory",
         Effect::RunsProject => {
             "usual arguments; it runs code of this project, which can do anything"

@@ -81,6 +81,11 @@ impl<'a> Target<'a> {
         Self::of(call, Some(path), Reach::File)
     }
 
+    /// Reads a directory that a command reads with everything in it.
+    pub(super) fn tree(call: &Call<'a>, path: &str) -> Self {
+        Self::of(call, Some(path), Reach::Tree)
+    }
+
     /// Reads the paths of the files that a call writes whole.
     pub(super) fn written_whole(call: &Call<'a>) -> Vec<Self> {
         let ToolTarget::Write { changes } = &call.tool.target else { return Vec::new() };

@@ -10,9 +10,12 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use common::{allows, bash, decide};
-use plexus_rules::{Decision, RuleSet};
+use plexus_rules::{Call, Decision, RealPaths, RuleSet, Ruling, notation};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -28,7 +31,14 @@ struct Bypasses {
     bash: BTreeMap<String, Vec<String>>,
     read: BTreeMap<String, Vec<String>>,
     web: BTreeMap<String, Vec<String>>,
+    ordinary: Ordinary,
     input: Vec<Input>,
+}
+
+#[derive(Deserialize)]
+struct Ordinary {
+    rules: Vec<String>,
+    bash: BTreeMap<String, Vec<String>>,
 }
 
 #[derive(Deserialize)]
@@ -80,6 +90,102 @@ fn no_call_gets_past_the_rules() {
         .filter(|(_, _, verdict)| verdict.decision != Decision::Ask || verdict.rule.is_some())
         .collect();
     assert!(passed.is_empty(), "{} of {} got past: {passed:#?}", passed.len(), calls.len());
+}
+
+/// Makes the project of the calls that try to get past rules for ordinary work.
+fn project() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let work = folder.path().join("work");
+    for path in [
+        "f",
+        "src/a.rs",
+        "src/b.rs",
+        "linked/plain",
+        "odd/x ../../secret",
+        "vendor/.git/HEAD",
+        ".git/HEAD",
+        "node_modules/.bin/jest",
+    ] {
+        let path = work.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "text\n").unwrap();
+    }
+    fs::write(folder.path().join("secret"), "secret\n").unwrap();
+    symlink(folder.path().join("secret"), work.join("linked/out")).unwrap();
+    symlink(folder.path(), work.join("up")).unwrap();
+    folder
+}
+
+fn decide_in(rules: &RuleSet, command: &str, work: &Path) -> Ruling {
+    rules.decide(&Call {
+        tool: &notation::read("Bash", &json!({ "command": command })),
+        working_dir: work,
+        home: None,
+        session: common::session(2),
+        ancestors: &[],
+        now: 1000,
+        paths: &RealPaths,
+    })
+}
+
+#[test]
+fn no_call_gets_past_rules_for_ordinary_work() {
+    let data: Bypasses = toml::from_str(include_str!("data/bypasses.toml")).unwrap();
+    let (rules, place) = (allows(&data.ordinary.rules), project());
+    let work = place.path().join("work");
+    let commands = flat(&data.ordinary.bash);
+    assert!(commands.len() >= 300, "only {} cases", commands.len());
+    let passed: Vec<_> = commands
+        .iter()
+        .filter(|command| decide_in(&rules, command, &work).decision != Decision::Ask)
+        .collect();
+    assert!(passed.is_empty(), "{} of {} got past: {passed:#?}", passed.len(), commands.len());
+}
+
+#[test]
+fn ordinary_forms_are_allowed_by_the_same_rules() {
+    let data: Bypasses = toml::from_str(include_str!("data/bypasses.toml")).unwrap();
+    let (rules, place) = (allows(&data.ordinary.rules), project());
+    let work = place.path().join("work");
+    for command in [
+        "CI=1 npm test",
+        "LANG=C.UTF-8 sort f",
+        "RUST_LOG=a=b,c::d=e cargo test",
+        "git commit -m \"$(cat <<'EOF'\nfix: don't (see #1)\n\n`a` and $b \"c\"\nEOF\n)\"",
+        "echo \"$(ls src | wc -l) files\"",
+        "npm test; echo $?",
+        "npm test; echo \"exit: $?\"",
+        "[ -n \"$(git status --short)\" ] && git diff",
+        "[[ -f f && ! -d x ]] && cat f",
+        "[[ \"$(ls)\" == a* ]] || ls",
+        "if [ -d src ]; then ls src; else echo none; fi",
+        "for f in src/*.rs; do echo \"== $f\"; cat \"$f\"; done",
+        "for name in a b; do cat src/$name.rs; done",
+        "for i in {1..3}; do npm test || break; done",
+        "cat < f",
+        "diff <(sort f) <(sort src/a.rs)",
+        "find src -name '*.rs' | xargs grep -l x",
+        "find src -type f -print0 | xargs -0 wc -l",
+        "rg -l x src | sort | head -n 5 | xargs cat",
+        "cd src && ls && cat a.rs",
+        "(cd src && wc -l *.rs); cat f",
+        "set -euo pipefail; npm test || exit 1",
+        "awk '$3 > 100 || $1 <= 2 {print $1}' f",
+        "awk '{ if ($1 > 3) print $2 }' f",
+        "sed -i 's/a/b/' src/a.rs",
+        "sed -E 's/((a|b))/c/' f",
+        "cp f src/c.rs",
+        "diff -r src src",
+        "tail -f f",
+        "npx jest src",
+        "curl -s -o /dev/null -w '%{http_code}\\n' http://localhost:3000",
+        "cargo test -- --nocapture name",
+    ] {
+        let ruling = decide_in(&rules, command, &work);
+        assert_eq!(ruling.decision, Decision::Allow, "{command}: {}", ruling.why);
+    }
+    let here = format!("cd {} && git status && npm test", work.display());
+    assert_eq!(decide_in(&rules, &here, &work).decision, Decision::Allow);
 }
 
 #[test]

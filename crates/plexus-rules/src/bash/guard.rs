@@ -11,7 +11,7 @@ use super::super::known;
 use super::super::pattern::CommandPattern;
 use super::super::set::Findings;
 use super::super::shell::names::SEARCHING;
-use super::super::shell::programs::{self, Nature, Reach, base_name};
+use super::super::shell::programs::{self, Nature, Reach, RunForMatches, base_name};
 use super::super::shell::{self, MAX_DEPTH, Script, Simple, Word};
 use super::spelling::{self, Places, Sequence};
 use super::{Matcher, guard_keys};
@@ -47,14 +47,19 @@ impl Matcher<'_> {
     }
 
     fn guard_simple(&self, command: &Simple, depth: usize, findings: &mut Findings<'_>) {
-        for (name, assignment) in &command.assigned {
-            self.guard_text(assignment, findings);
-            if !programs::is_harmless_variable(name) {
+        for assignment in &command.assigned {
+            self.guard_text(&assignment.written, findings);
+            if !programs::is_harmless_assignment(&assignment.name, assignment.value.as_deref()) {
                 self.guard_beyond("it sets a variable that programs may obey", findings);
             }
         }
         if !command.words.is_empty() {
             self.guard_command(&command.words, depth, findings);
+            // `cat < x` does what `cat x` does.
+            if !command.inputs.is_empty() {
+                let words = [command.words.as_slice(), &command.inputs].concat();
+                self.guard_words(&words, Standing::Command, findings);
+            }
         }
     }
 
@@ -111,6 +116,11 @@ impl Matcher<'_> {
         if known::check(words, 1, self.call).is_ok() {
             return;
         }
+        // It may be a wrapper that is in no list: `anything $(printf curl) x`.
+        let is_known_program = known::entry_of(words).is_some();
+        if !is_known_program && words.iter().skip(1).any(Word::is_computed) {
+            self.guard_beyond("a word that is known only when it runs may be a program", findings);
+        }
         // A wrapper that is in no list may run a shell: `anything bash x`.
         if let Some(inner) = code_run_by(words).filter(|inner| inner.len() > 1) {
             self.guard_command(inner, depth + 1, findings);
@@ -126,7 +136,10 @@ impl Matcher<'_> {
     /// Searches the arguments of a program that runs others. Each may be a script: `find -exec sh
     /// -c '…'`, `ssh host '…'`.
     fn guard_given(&self, words: &[Word], depth: usize, findings: &mut Findings<'_>) {
-        for inner in executed_by(words).into_iter().chain(code_run_by(words)) {
+        for inner in executed_by(words) {
+            self.guard_command(&inner, depth + 1, findings);
+        }
+        if let Some(inner) = code_run_by(words) {
             self.guard_command(inner, depth + 1, findings);
         }
         for word in words.iter().skip(1) {
@@ -254,14 +267,30 @@ fn with_program(program: &[&str], words: &[Word]) -> Vec<Word> {
 }
 
 /// Returns the commands that a search runs: the words after each option that says so.
-fn executed_by(words: &[Word]) -> Vec<&[Word]> {
-    const RUN: &[&str] = &["-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec"];
+fn executed_by(words: &[Word]) -> Vec<Vec<Word>> {
     let program = words.first().and_then(Word::literal).map(base_name);
-    if !program.is_some_and(|program| SEARCHING.contains(&program)) {
+    let Some(program) = program.filter(|program| SEARCHING.contains(program)) else {
         return Vec::new();
+    };
+    let mut executed = Vec::new();
+    for (at, word) in words.iter().enumerate().skip(1) {
+        let rest = words.get(at + 1..).unwrap_or_default();
+        let command = match word.literal().and_then(|word| programs::runs_matches(program, word)) {
+            Some(RunForMatches::NextWords) => rest.to_vec(),
+            Some(RunForMatches::Program(name)) => {
+                [&[Word::Literal(name.to_owned())], rest].concat()
+            }
+            None => continue,
+        };
+        // The next such option begins another command.
+        let runs_too = |word: &Word| {
+            let word = word.literal();
+            word.is_some_and(|word| programs::runs_matches(program, word).is_some())
+        };
+        let end = command.iter().position(runs_too).unwrap_or(command.len());
+        executed.extend(command.get(..end).filter(|it| !it.is_empty()).map(<[Word]>::to_vec));
     }
-    let runs = |word: &Word| word.literal().is_some_and(|word| RUN.contains(&word));
-    words.split(runs).skip(1).filter(|command| !command.is_empty()).collect()
+    executed
 }
 
 /// Returns the first words after the program that begin with a shell or an interpreter.

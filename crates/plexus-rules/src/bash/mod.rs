@@ -7,11 +7,13 @@
 //!
 //! - [`cover`]: the rules that together allow a command line.
 //! - [`guard`]: the rules that deny or ask, and what may be hidden from them.
+//! - [`lists`]: the names that one command prints and another takes as arguments.
 //! - [`named`]: the files that a command names, for rules about files.
 //! - [`spelling`]: the other spellings of a command that a rule denies or asks about.
 
 mod cover;
 mod guard;
+mod lists;
 mod named;
 mod spelling;
 
@@ -70,12 +72,13 @@ impl BashIndex {
     }
 
     /// Adds to `findings` what the rules say about this call. `holds` says whether a rule applies
-    /// to the caller at all.
+    /// to the caller at all, and `edits` returns the rules that allow to edit a file.
     pub(super) fn find(
         &self,
         rules: &[Rule],
         call: &Call<'_>,
         holds: &dyn Fn(usize) -> bool,
+        edits: &dyn Fn(&str) -> Option<Vec<usize>>,
         findings: &mut Findings<'_>,
     ) {
         let ToolTarget::Shell { command, cwd, .. } = &call.tool.target else {
@@ -85,7 +88,7 @@ impl BashIndex {
         };
         let script = shell::read(command);
         let places = Places::new(call, named::moves(command, &script));
-        let matcher = Matcher { index: self, rules, call, holds, places };
+        let matcher = Matcher { index: self, rules, call, holds, edits, places };
         matcher.guard(&script, 0, findings);
         for at in matcher.by_text(command, Side::Guard) {
             findings.matches(at);
@@ -103,7 +106,7 @@ impl BashIndex {
             findings.allow(vec![at]);
             return;
         }
-        match matcher.cover(&script) {
+        match matcher.cover(&shell::read_unrolled(command)) {
             Ok(covering) => findings.allow(covering),
             Err(reason) => findings.doubt(reason),
         }
@@ -148,6 +151,8 @@ struct Matcher<'a> {
     rules: &'a [Rule],
     call: &'a Call<'a>,
     holds: &'a dyn Fn(usize) -> bool,
+    /// Returns the rules that allow to edit a file.
+    edits: &'a dyn Fn(&str) -> Option<Vec<usize>>,
     places: Places<'a>,
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use super::super::call::Call;
 use super::super::known::{self, Effect};
 use super::super::paths::MAX_PATH_BYTES;
-use super::super::shell::names::{LINKING, SEARCHING};
+use super::super::shell::names::{LINKING, NAMING_NO_FILES, SEARCHING};
 use super::super::shell::programs::{self, Nature, base_name};
 use super::super::shell::{self, Script, WILD, Word};
 use super::super::steps::{Step, marked};
@@ -27,6 +27,10 @@ pub(crate) struct NamedFiles {
     pub(crate) paths: BTreeSet<(String, Touch)>,
     /// Steps of paths of which it is not known where they begin.
     pub(crate) steps: BTreeSet<(Step, Touch)>,
+    /// Directories that it reads with everything in them.
+    pub(crate) trees: BTreeSet<String>,
+    /// Whether it reads a file whose name is known only when it runs.
+    pub(crate) may_read_any: bool,
 }
 
 /// The most paths that are looked up for one command, because each costs a few disk lookups.
@@ -49,7 +53,12 @@ const MOVING_OPTIONS: &[&str] =
 /// Returns the files that a command line may name; `None` when they are too many or too long to be
 /// looked up, or may be any.
 pub(crate) fn files_named(command: &str, call: &Call<'_>) -> Option<NamedFiles> {
-    let found = NamedFiles { paths: BTreeSet::new(), steps: BTreeSet::new() };
+    let found = NamedFiles {
+        paths: BTreeSet::new(),
+        steps: BTreeSet::new(),
+        trees: BTreeSet::new(),
+        may_read_any: false,
+    };
     let mut named = Named { found, is_beyond: false, moves: false, searches: false, call };
     let script = shell::read(command);
     named.moves = moves(command, &script);
@@ -96,6 +105,8 @@ impl Named<'_> {
             let only_reads = self.only_reads(&command.words) && !hands_on;
             let touch = if only_reads { Touch::Reads } else { Touch::Writes };
             touches = touches.max(touch);
+            self.computed(&command.words, script);
+            self.tree(&command.words);
             self.searches = command.words.first().is_some_and(is_search);
             for word in command.words.iter().skip(1) {
                 self.word(word, touch);
@@ -111,8 +122,12 @@ impl Named<'_> {
                     self.path(text.find('.').map_or("", |start| &text[start..]), touch);
                 }
             }
-            for (_, assignment) in &command.assigned {
-                self.word(&Word::Opaque(assignment.clone()), Touch::Writes);
+            for assignment in &command.assigned {
+                self.word(&Word::Opaque(assignment.written.clone()), Touch::Writes);
+            }
+            for input in &command.inputs {
+                self.word(input, touch);
+                self.found.may_read_any |= is_unknown(input);
             }
         }
         // What the variable of a loop names, some of the commands may touch.
@@ -121,6 +136,7 @@ impl Named<'_> {
         }
         for word in &script.files {
             self.word(word, Touch::Writes);
+            self.found.may_read_any |= is_unknown(word);
         }
         for text in &script.unread {
             // `$'…'` may spell any name.
@@ -165,12 +181,72 @@ impl Named<'_> {
                     words.push(here());
                 }
                 Word::Literal(_) => words.push(word.clone()),
-                Word::Home { .. } | Word::Opaque(_) => words.push(here()),
+                Word::Home { .. } | Word::Text { .. } | Word::Opaque(_) => words.push(here()),
                 // It may match any number of names.
                 Word::Glob { .. } => words.extend([here(), here()]),
             }
         }
         known::check(&words, 1, self.call).is_ok()
+    }
+
+    /// Notes that the command reads files whose names are known only when it runs.
+    fn computed(&mut self, words: &[Word], script: &Script) {
+        let Some(program) = words.first() else { return };
+        let name = program.literal().map(base_name).unwrap_or_default();
+        if NAMING_NO_FILES.contains(&name) {
+            return;
+        }
+        // The files that a search finds by their names are looked at by those names.
+        let is_given = || script.commands.iter().any(|it| it.words.first().is_some_and(is_search));
+        let gets_names = matches!(name, "xargs" | "gxargs" | "parallel") && !is_given();
+        let is_given_by_loop = |raw: &str| {
+            let raw = raw.trim_matches('"');
+            let name = raw.strip_prefix('$').unwrap_or_default().trim_matches(['{', '}']);
+            script.loops.iter().any(|it| it == name)
+        };
+        self.found.may_read_any |= gets_names
+            || words.iter().enumerate().skip(1).any(|(at, word)| {
+                is_unknown(word)
+                    && !is_given_by_loop(word.as_written())
+                    && known::may_name_file(words, at)
+            });
+    }
+
+    /// Notes the directories that a command reads with everything in them.
+    fn tree(&mut self, words: &[Word]) {
+        let inner = match programs::nature(words) {
+            Nature::Runs(start) | Nature::RunsWithMore(start) => words.get(start..),
+            _ => None,
+        };
+        if let Some(inner) = inner {
+            return self.tree(inner);
+        }
+        let Some(program) = words.first().filter(|_| programs::reads_tree(words)) else { return };
+        let call = self.call;
+        let paths = known::paths_of(words, call);
+        // Without a table any word may be one of the directories.
+        let is_known = paths.is_some();
+        let words = paths.unwrap_or_else(|| words.iter().skip(1).collect());
+        let literal = words.iter().filter_map(|word| word.literal());
+        let mut trees: Vec<String> = literal.map(str::to_owned).collect();
+        let name = program.literal().map(base_name).unwrap_or_default();
+        let has_default = !matches!(name, "cp" | "scp" | "diff");
+        if has_default && (!is_known || trees.is_empty()) {
+            trees.push(".".to_owned());
+        }
+        self.found.trees.extend(trees);
+    }
+
+    /// Adds the texts that the expansions of a word may give: `${x:-.env}`.
+    fn expansions(&mut self, raw: &str, touch: Touch) {
+        let Some(texts) = alternatives(raw) else {
+            self.is_beyond = true;
+            return;
+        };
+        for text in texts {
+            self.steps(&text, touch);
+            self.path(&text.replace(WILD, ""), touch);
+        }
     }
 
     /// Adds the words of a text that is not read as a script.
@@ -183,6 +259,9 @@ impl Named<'_> {
             }
         }
         let is_in_word = |c: char| c.is_alphanumeric() || "_-./*?[]{},$".contains(c);
+        for word in plain.split_whitespace().filter(|word| word.contains("${")) {
+            self.expansions(word, touch);
+        }
         for word in plain.split(|c: char| !is_in_word(c)) {
             if word.contains(['*', '?', '[', '{', '$']) {
                 self.steps(&expanded(word), touch);
@@ -218,7 +297,8 @@ impl Named<'_> {
                     self.steps(marked, touch);
                 }
             }
-            Word::Opaque(raw) => {
+            Word::Text { raw, .. } | Word::Opaque(raw) => {
+                self.expansions(raw, touch);
                 self.steps(&expanded(raw), touch);
                 for word in shell::crude_words(raw) {
                     self.path(word.as_written(), touch);
@@ -266,6 +346,69 @@ impl Named<'_> {
         for step in steps.map(Step::of).filter(Step::is_known) {
             self.found.steps.insert((step, touch));
         }
+    }
+}
+
+/// The most expansions of one word that are combined.
+const MAX_EXPANSIONS: u32 = 5;
+
+/// Returns the texts that a word may become by the words within its expansions, with [`WILD`] for
+/// what is not known: `a${x:-b}` may be `ab`. `None` if there are too many.
+fn alternatives(raw: &str) -> Option<Vec<String>> {
+    let mut texts = vec![String::new()];
+    let mut rest = raw;
+    while let Some(start) = rest.find("${") {
+        let (before, after) = rest.split_at(start);
+        let inside_and_more = after.get(2..).unwrap_or_default();
+        let end = end_of_braces(inside_and_more).unwrap_or(inside_and_more.len());
+        let (inside, more) = inside_and_more.split_at(end);
+        if texts.len() >= 1 << MAX_EXPANSIONS {
+            return None;
+        }
+        let is_in_name = |c: char| c.is_alphanumeric() || "_!#@*?".contains(c);
+        // What comes before the operator is a name, or a subscript too.
+        let given = inside.trim_start_matches(is_in_name);
+        let given = given.split_once(']').map_or(given, |(_, given)| given);
+        let given = given.trim_start_matches(|c: char| ":-=+?#%/^,~@".contains(c));
+        let mut values = vec![WILD.to_string()];
+        // A replacement may stand after its pattern.
+        for value in [given].into_iter().chain(given.split('/').skip(1)) {
+            values.extend(alternatives(value)?.into_iter().filter(|it| !it.is_empty()));
+        }
+        let plain = expanded(before);
+        let with = |text: &String| -> Vec<String> {
+            values.iter().map(|value| format!("{text}{plain}{value}")).collect()
+        };
+        texts = texts.iter().flat_map(with).collect();
+        rest = more.strip_prefix('}').unwrap_or(more);
+    }
+    let plain = expanded(rest);
+    texts.iter_mut().for_each(|text| text.push_str(&plain));
+    Some(texts)
+}
+
+/// Returns where the braces end that begin before a text.
+fn end_of_braces(text: &str) -> Option<usize> {
+    let mut depth = 1_usize;
+    text.char_indices().find_map(|(at, c)| {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        (depth == 0).then_some(at)
+    })
+}
+
+/// Says whether nothing is known of the last step of a word, so that it may name any file.
+fn is_unknown(word: &Word) -> bool {
+    match word {
+        Word::Text { raw, .. } | Word::Opaque(raw) => {
+            let text = expanded(raw);
+            let last = text.rsplit(['/', '=', ':', '@']).next().unwrap_or_default();
+            last.contains(WILD) && !Step::of(last).is_known()
+        }
+        Word::Literal(_) | Word::Glob { .. } | Word::Home { .. } => false,
     }
 }
 

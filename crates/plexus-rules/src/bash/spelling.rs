@@ -243,7 +243,9 @@ impl Spelling<'_> {
             Word::Literal(text) if text.is_empty() => return Sequence::No,
             Word::Literal(text) => text,
             Word::Glob { marked, .. } if !may_match(marked, name) => return Sequence::No,
-            Word::Glob { .. } | Word::Home { .. } | Word::Opaque(_) => return Sequence::Unknown,
+            Word::Glob { .. } | Word::Home { .. } | Word::Text { .. } | Word::Opaque(_) => {
+                return Sequence::Unknown;
+            }
         };
         let word = subcommand(text);
         let other_names =

@@ -179,6 +179,11 @@ impl PathPattern {
         (self.anchor, &self.folded)
     }
 
+    /// Says whether it has wildcards after its directory.
+    pub(super) fn has_wildcards(&self) -> bool {
+        matches!(self.rest, Rest::Glob(_))
+    }
+
     /// Returns the last step that says which paths are meant.
     pub(super) fn last_step(&self) -> &Step {
         &self.last

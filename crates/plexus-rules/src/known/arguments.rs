@@ -18,6 +18,79 @@ pub(crate) fn has_no_subcommands(program: &str) -> bool {
     table::find(program, |_| None).is_some()
 }
 
+/// Returns the operands of a command that are paths it reads; `None` if the command is not known.
+pub(crate) fn paths_of<'a>(words: &'a [Word], call: &'a Call<'a>) -> Option<Vec<&'a Word>> {
+    let mut reader = Reader::of(words, words.len(), call)?;
+    reader.read().ok()?;
+    let operands = reader.entry.operands.as_slice();
+    let skipped = usize::from(reader.replaced);
+    let is_path = |place: &usize| {
+        let kind = operands.get(place + skipped).or(operands.last());
+        kind.is_some_and(|kind| kind.may_be_path())
+    };
+    let places = 0..reader.operands.len();
+    Some(places.filter(is_path).filter_map(|at| words.get(*reader.operands.get(at)?)).collect())
+}
+
+/// Says whether a redirection may make a file the input of a command: it is inside the working
+/// directory.
+pub(crate) fn is_readable(word: &Word, call: &Call<'_>) -> bool {
+    word.literal().is_some_and(|path| path != "-") && Kind::Read.takes_operand(word, call)
+}
+
+/// Returns the words of a command, with known text in place of unknown where it is `test` and only
+/// compares texts: `[ -n "$(git status)" ]`.
+pub(crate) fn plain_test(words: &[Word]) -> Vec<Word> {
+    let mut out = words.to_vec();
+    let given = match words.first().and_then(Word::literal) {
+        Some("test") => words.get(1..),
+        Some("[") => words.get(1..words.len().saturating_sub(1)),
+        _ => None,
+    };
+    let texts: Vec<Option<&str>> = given.unwrap_or_default().iter().map(Word::literal).collect();
+    let compares = match texts.as_slice() {
+        [Some("-n" | "-z"), None] => true,
+        [_, Some("=" | "==" | "!="), _] => true,
+        _ => false,
+    };
+    for word in out.iter_mut().filter(|it| compares && matches!(it, Word::Text { .. })) {
+        *word = Word::Literal("text".into());
+    }
+    out
+}
+
+/// Says whether any names of files may follow the words of a command, as more of its files.
+pub(crate) fn takes_more_files(words: &[Word], call: &Call<'_>) -> bool {
+    let Some(mut reader) = Reader::of(words, words.len(), call) else { return false };
+    let entry = reader.entry;
+    let fixed = entry.operands.len().saturating_sub(1);
+    reader.read().is_ok()
+        && entry.repeats
+        && entry.operands.last().is_some_and(|it| matches!(it, Kind::Read | Kind::Text))
+        && entry.style != Style::Words
+        && reader.operands.len() + usize::from(reader.replaced) >= fixed
+}
+
+/// Says whether the word at a place may be the name of a file that the command reads, or of one
+/// that it passes on.
+pub(crate) fn may_name_file(words: &[Word], at: usize) -> bool {
+    let Some(entry) = entry_of(words) else { return true };
+    let reads = |opt: &Opt| match opt.takes {
+        Takes::Always(kind) | Takes::Perhaps(kind) => kind.may_be_path(),
+        Takes::Nothing => false,
+    };
+    let before = at.checked_sub(1).and_then(|at| words.get(at)).and_then(Word::literal);
+    let option = before.and_then(|before| entry.options.get(before));
+    if let Some(opt) = option.filter(|it| matches!(it.takes, Takes::Always(_))) {
+        return reads(opt);
+    }
+    let written = words.get(at).map(Word::as_written).unwrap_or_default();
+    if let Some(opt) = written.split_once('=').and_then(|(name, _)| entry.options.get(name)) {
+        return reads(opt);
+    }
+    entry.operands.iter().any(|kind| kind.may_be_path())
+}
+
 /// Checks that everything after the first `named` words, which the rule itself names, is known to
 /// be harmless.
 ///
@@ -27,24 +100,12 @@ pub(crate) fn check(words: &[Word], named: usize, call: &Call<'_>) -> Result<(),
     if words.len() <= named {
         return Ok(());
     }
-    let Some(entry) = entry_of(words) else {
+    let Some(mut reader) = Reader::of(words, named, call) else {
         let start: Vec<&str> = words.iter().take(2).map(Word::as_written).collect();
         return Err(format!(
             "what the arguments of `{}` do is not known; a rule for the exact command allows it",
             start.join(" ")
         ));
-    };
-    let mut reader = Reader {
-        words,
-        named,
-        call,
-        entry,
-        at: entry.words.len(),
-        operands: vec![],
-        dashes: None,
-        replaced: false,
-        names_object: false,
-        other_object: None,
     };
     reader.read()?;
     reader.check_operands()
@@ -70,7 +131,24 @@ struct Reader<'a> {
     other_object: Option<&'a Word>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn of(words: &'a [Word], named: usize, call: &'a Call<'a>) -> Option<Self> {
+        let entry = entry_of(words)?;
+        let at = entry.words.len();
+        Some(Reader {
+            words,
+            named,
+            call,
+            entry,
+            at,
+            operands: Vec::new(),
+            dashes: None,
+            replaced: false,
+            names_object: false,
+            other_object: None,
+        })
+    }
+
     fn read(&mut self) -> Result<(), String> {
         while let Some(word) = self.words.get(self.at) {
             let at = self.at;
@@ -78,11 +156,18 @@ impl Reader<'_> {
             let text = match word {
                 Word::Literal(text) => text.as_str(),
                 Word::Glob { marked, .. } if self.is_text_of_option(marked) => continue,
+                Word::Text { start, .. } if self.is_text_of_option(start) => continue,
+                Word::Text { start, .. } if self.may_be_text(start) => {
+                    self.operands.push(at);
+                    continue;
+                }
                 Word::Glob { .. } | Word::Home { .. } => {
                     self.operands.push(at);
                     continue;
                 }
-                Word::Opaque(raw) => return Err(format!("`{raw}` is known only when it runs")),
+                Word::Text { raw, .. } | Word::Opaque(raw) => {
+                    return Err(format!("`{raw}` is known only when it runs"));
+                }
             };
             // Terminals obey some control characters, and no harmless argument needs one.
             if text.chars().any(|c| c.is_control() && c != '\n' && c != '\t') {
@@ -117,10 +202,22 @@ impl Reader<'_> {
             self.at += 1;
             let text = word.literal().ok_or_else(|| self.unknown(word.as_written()))?;
             let (name, value) = split(text);
-            let opt = options.get(name).ok_or_else(|| self.unknown(text))?;
-            self.take(*opt, value, text)?;
+            match (options.get(name), self.entry.operands_after_dashes) {
+                (Some(opt), _) => self.take(*opt, value, text)?,
+                (None, Some(kind)) if !text.starts_with('-') && kind.takes(text, self.call) => {}
+                (None, _) => return Err(self.unknown(text)),
+            }
         }
         Ok(())
+    }
+
+    /// Says whether a word of unknown text that begins like this is an operand.
+    fn may_be_text(&self, start: &str) -> bool {
+        match self.entry.style {
+            Style::Text => true,
+            Style::Letters => !start.is_empty() && !start.starts_with('-'),
+            Style::Words => false,
+        }
     }
 
     /// Reads `-la`, `-n5`, `-n 5`, `--max=5`, `--max 5` or `-7`.
@@ -203,6 +300,9 @@ impl Reader<'_> {
                 let next = self.at;
                 self.at += 1;
                 match self.words.get(next) {
+                    Some(Word::Text { start, .. }) => {
+                        kind == Kind::Text && self.may_be_text(start) && self.operands.is_empty()
+                    }
                     Some(Word::Literal(value)) => {
                         next < self.named
                             || (kind.takes(value, self.call)

@@ -3,6 +3,7 @@
 use super::git;
 use super::places::{is_file, is_folder, is_inside, is_module, is_writable, pattern_stays_inside};
 use super::scripts::{is_plain_awk, is_plain_jq, is_plain_printf, is_plain_sed};
+use super::trees::leads_nowhere_else;
 use crate::call::Call;
 use crate::shell::Word;
 
@@ -28,6 +29,12 @@ pub(super) enum Kind {
     Leaf,
     /// A directory that is read. It must be there: the name could mean something else otherwise.
     Folder,
+    /// A directory that is read with all that is in it, through the links there.
+    Tree,
+    /// `/dev/null`.
+    Nowhere,
+    /// A report of `curl -w` that neither comes from a file nor goes to one.
+    Report,
     /// A file and perhaps a part of it: `tests/test_a.py::test_b`.
     Node,
     /// A Python module of the project, and perhaps a part of it: `tests.test_a.TestB`. Any other
@@ -46,6 +53,8 @@ pub(super) enum Kind {
     Commit,
     /// Lines of a file that `git log -L` follows: `1,5:src/x`.
     Lines,
+    /// The same, and no directory.
+    Output,
     /// A git name: a branch, a tag, a commit.
     Ref,
     /// Names of git or a pattern for them: anything that holds no path.
@@ -83,6 +92,9 @@ impl Kind {
             "FILE" => Self::File,
             "LEAF" => Self::Leaf,
             "FOLDER" => Self::Folder,
+            "TREE" => Self::Tree,
+            "NOWHERE" => Self::Nowhere,
+            "REPORT" => Self::Report,
             "NODE" => Self::Node,
             "MODULE" => Self::Module,
             "WRITE" => Self::Write,
@@ -90,6 +102,7 @@ impl Kind {
             "REVISION" => Self::Revision,
             "COMMIT" => Self::Commit,
             "LINES" => Self::Lines,
+            "OUTPUT" => Self::Output,
             "REF" => Self::Ref,
             "REFS" => Self::Refs,
             "REMOTE" => Self::Remote,
@@ -141,8 +154,25 @@ impl Kind {
                 }
                 _ => false,
             },
+            Word::Text { .. } => self == Self::Text,
             Word::Opaque(_) => false,
         }
+    }
+
+    /// Says whether it may be the path of a file or a directory.
+    pub(super) fn may_be_path(self) -> bool {
+        !matches!(
+            self,
+            Self::Text
+                | Self::Num
+                | Self::Word
+                | Self::Plain
+                | Self::Printf
+                | Self::Date
+                | Self::Sed
+                | Self::Awk
+                | Self::Jq
+        )
     }
 
     /// Says whether `text` is of this kind.
@@ -171,6 +201,11 @@ impl Kind {
             }
             Self::Leaf => is_file(text, call),
             Self::Folder => is_folder(text, call),
+            Self::Tree => is_folder(text, call) && leads_nowhere_else(text, call),
+            Self::Nowhere => text == "/dev/null",
+            Self::Report => {
+                !text.starts_with('@') && !text.to_ascii_lowercase().contains("%output")
+            }
             Self::Node => {
                 let file = text.split("::").next().unwrap_or(text);
                 !file.starts_with('@') && is_inside(file, call)
@@ -182,6 +217,7 @@ impl Kind {
             Self::Commit => git::is_commit_inside(text, call),
             Self::Lines => git::is_lines_inside(text, call),
             Self::Refs => !text.contains(':'),
+            Self::Output => is_writable(text, call) && is_file(text, call),
             Self::Ref => starts_plainly && all("_./@{}^~-") && !text.contains(".."),
             Self::Remote => starts_plainly && all("_-") && git::is_no_repository(text, call),
             Self::Format => !checks_signatures(text),

@@ -11,8 +11,45 @@ const JQ_REACHES: &[&str] =
 
 /// Says whether an awk program only prints.
 pub(crate) fn is_plain_awk(program: &str) -> bool {
-    // `<` and `>` are always refused: a comparison is rare, and hard to tell from a redirection.
-    !program.contains(['|', '>', '<', '@']) && !names_one_of(program, AWK_REACHES)
+    // Without `getline`, `<` only compares.
+    let pipes = program.replace("||", "").contains('|');
+    !pipes
+        && !program.contains('@')
+        && (!program.contains('>') || only_compares(program))
+        && !names_one_of(program, AWK_REACHES)
+}
+
+/// Says whether each `>` of an awk program compares. In an action it redirects what is printed,
+/// unless it is in parentheses, and whether a `/` divides or begins an expression is hard to tell.
+fn only_compares(program: &str) -> bool {
+    if program.split_once('{').is_none_or(|(_, actions)| !actions.contains('>')) {
+        // Each stands before the first action, where nothing is printed.
+        return true;
+    }
+    if program.contains(['/', '#', '\\']) {
+        return false;
+    }
+    let mut depth = 0_usize;
+    for (place, part) in program.split('"').enumerate() {
+        // The text between two quotes.
+        if place % 2 == 1 {
+            if part.contains(['(', ')', '\n']) {
+                return false;
+            }
+            continue;
+        }
+        let is_in_pattern = |at: usize| place == 0 && !part.get(..at).unwrap_or("{").contains('{');
+        for (at, c) in part.char_indices() {
+            match c {
+                '(' => depth += 1,
+                ')' if depth == 0 => return false,
+                ')' => depth -= 1,
+                '>' if depth == 0 && !is_in_pattern(at) => return false,
+                _ => {}
+            }
+        }
+    }
+    true
 }
 
 /// Says whether a jq program only prints.
@@ -219,12 +256,28 @@ mod tests {
             "NR==3 {print $2, $3}",
             "BEGIN{FS=\":\"} {print $1}",
             "{s+=$1} END{print s}",
+            "$3 > 100 {print $1}",
+            "NR>=10 && NR<=20",
+            "/x/ && $2 > 5 {print}",
+            "$2 < 5 || $2 == 7 {n++}",
+            "{ if ($1 > 3) print $2 }",
+            "NR > 1 { if ((a > b) && x) print \"y\" }",
         ] {
             assert!(is_plain_awk(program), "{program}");
         }
         for program in [
             "BEGIN{system(\"x\")}",
             "{print > \"f\"}",
+            "{print(1) > \"f\"}",
+            "{print \"(\" > \"f\"}",
+            "{print \")\" (1 > \"f\"}",
+            "{ # (\nprint > \"f\" }",
+            "{print a/1 ~ /(/ /1 > \"f\"}",
+            "{print \"\\\"(\" > \"f\"}",
+            "$1 > 1 {print > \"f\"}",
+            "END{print}\n$1 > 1 {print > \"f\"}",
+            "{print || \"sh\" | \"sh\"}",
+            "{print ||| \"sh\"}",
             "{print | \"sh\"}",
             "{getline x < \"f\"}",
             "@load \"x\"",

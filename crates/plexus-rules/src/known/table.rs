@@ -10,7 +10,7 @@
 //!     --color[=WORD] -U[=NUM]   an argument in the same word, or none
 //!     -e!=TEXT                  as above, and it takes the place of the first operand
 //!     -R@=TEXT --all@           it says what the command acts on, as an operand does
-//!     -- --exact                what may follow a `--`; the last lines of an entry
+//!     -- TEXT* --exact          what may follow a `--`; the last lines of an entry
 //! ```
 //!
 //! The kinds of the operands stand after `:`, in order; a `*` lets the last one repeat. The effect
@@ -47,6 +47,9 @@ pub(crate) enum Effect {
     RunsProject,
     /// Talks to a server: one that the command names, or that the project's settings name.
     Talks,
+    /// Changes what is in files, so each of them needs a rule for `Edit` too: a rule for the
+    /// program may be meant for its other uses, which only show.
+    Edits,
 }
 
 /// How a program tells options from operands.
@@ -97,6 +100,8 @@ pub(crate) struct Entry {
     pub(super) style: Style,
     /// The options that may follow a `--`; `None` when `--` only ends the options.
     pub(super) after_dashes: Option<HashMap<&'static str, Opt>>,
+    /// The kind of the operands that may follow a `--`.
+    pub(super) operands_after_dashes: Option<Kind>,
     pub(crate) effect: Effect,
 }
 
@@ -228,6 +233,7 @@ struct Options {
     named: HashMap<&'static str, Opt>,
     numbers: bool,
     after_dashes: Option<HashMap<&'static str, Opt>>,
+    operands_after_dashes: Option<Kind>,
 }
 
 impl Options {
@@ -238,6 +244,10 @@ impl Options {
         }
         if token == "-NUM" {
             self.numbers = true;
+            return Ok(());
+        }
+        if let Some(kind) = token.strip_suffix('*').filter(|_| self.after_dashes.is_some()) {
+            self.operands_after_dashes = Some(Kind::of(kind)?);
             return Ok(());
         }
         let (name, takes) = match (token.split_once("[="), token.split_once('=')) {
@@ -277,6 +287,7 @@ impl Options {
         if self.after_dashes.is_some() {
             entry.after_dashes.get_or_insert_default();
         }
+        entry.operands_after_dashes = self.operands_after_dashes.or(entry.operands_after_dashes);
         Ok(())
     }
 }
@@ -309,6 +320,7 @@ fn header(line: &'static str, mut names: Vec<&'static str>) -> Result<Vec<Entry>
             "changes" => effect = Some(Effect::Changes),
             "project" => effect = Some(Effect::RunsProject),
             "talks" => effect = Some(Effect::Talks),
+            "edits" => effect = Some(Effect::Edits),
             "words" => style = Style::Words,
             "text" => style = Style::Text,
             other => return Err(format!("`{other}` is neither an effect nor a style")),
@@ -323,6 +335,7 @@ fn header(line: &'static str, mut names: Vec<&'static str>) -> Result<Vec<Entry>
         repeats,
         style,
         after_dashes: None,
+        operands_after_dashes: None,
         effect,
     };
     names.extend(last.split(" | "));

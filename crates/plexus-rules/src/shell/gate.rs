@@ -8,6 +8,8 @@
 
 use brush_parser::{Parser, ParserOptions, ast};
 
+use super::here;
+
 /// The longest command that is read. A longer one is a program in itself, and reading costs time on
 /// the permission path.
 const MAX_BYTES: usize = 8 * 1024;
@@ -22,14 +24,33 @@ const MAX_BACKQUOTES: usize = 4;
 /// The most subscripts (`a[`), which the parser tries as array assignments, each in several ways.
 const MAX_SUBSCRIPTS: usize = 4;
 
-/// Checks that the parser may see this text; if not, returns why, as a reason to ask.
-pub(super) fn check(text: &str) -> Result<(), &'static str> {
+/// A text that the parser may see.
+pub(super) struct Admitted {
+    pub(super) text: String,
+    /// How many here-documents were replaced in it.
+    pub(super) here_documents: usize,
+}
+
+/// Returns the text that the parser may see, in which words stand for plain here-documents; if
+/// there is none, returns why, as a reason to ask.
+pub(super) fn admit(text: &str) -> Result<Admitted, &'static str> {
+    check_characters(text)?;
+    let (text, here_documents) = here::lift(text);
+    check_structure(&text)?;
+    Ok(Admitted { text, here_documents })
+}
+
+fn check_characters(text: &str) -> Result<(), &'static str> {
     if text.len() > MAX_BYTES {
         return Err("the command is longer than is read");
     }
     if text.chars().any(|c| (c.is_control() && c != '\n' && c != '\t') || is_deceptive(c)) {
         return Err("the command has control characters or spaces that shells read differently");
     }
+    Ok(())
+}
+
+fn check_structure(text: &str) -> Result<(), &'static str> {
     if text.contains("<<") {
         return Err("the command has a here-document or a here-string");
     }
@@ -69,7 +90,7 @@ fn is_deceptive(c: char) -> bool {
             | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{ffff}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Parses what [`check`] let through.
+/// Parses what [`admit`] let through.
 pub(super) fn parse(text: &str) -> Result<ast::Program, &'static str> {
     // `bash -c` reads commands with extended patterns off.
     let options = ParserOptions { enable_extended_globbing: false, ..ParserOptions::default() };
@@ -98,7 +119,7 @@ mod tests {
             "{ ".repeat(2000),
             "x".repeat(MAX_BYTES + 1),
         ] {
-            assert!(check(&text).is_err(), "{text:.40}");
+            assert!(admit(&text).is_err(), "{text:.40}");
         }
     }
 }

@@ -6,11 +6,13 @@
 //! `docs/decisions/0005-shell-parser.md` says which parser is used and why.
 //!
 //! - [`gate`]: the texts that the parser must not see.
+//! - [`here`]: here-documents that are plain text, as in `git commit -m "$(cat <<'EOF' … EOF)"`.
 //! - [`word`]: one word, decoded as the shell would, or marked as known only at run time.
 //! - [`walk`]: from the syntax tree to simple commands.
 //! - [`programs`]: programs that run other programs, with the lists of [`names`].
 
 mod gate;
+mod here;
 pub(super) mod names;
 pub(super) mod programs;
 mod walk;
@@ -33,7 +35,9 @@ pub(super) struct Script {
     pub(super) unread: Vec<String>,
     /// The words that it gives to the variables of its loops.
     pub(super) given: Vec<String>,
-    /// The files that its commands read or write by redirections.
+    /// The variables of its loops whose values are all in `given`.
+    pub(super) loops: Vec<String>,
+    /// The files that its commands write by redirections.
     pub(super) files: Vec<Word>,
 }
 
@@ -44,32 +48,100 @@ pub(super) struct Simple {
     pub(super) words: Vec<Word>,
     /// The reasons why no rule can cover this command.
     pub(super) doubts: Vec<String>,
-    /// The variables that are set for it, by name, each with the whole assignment. An assignment
-    /// may name a program.
-    pub(super) assigned: Vec<(String, String)>,
+    /// The variables that are set for it.
+    pub(super) assigned: Vec<Assignment>,
     /// Whether its input comes from another command.
     pub(super) piped: bool,
+    /// The files that its input is redirected from.
+    pub(super) inputs: Vec<Word>,
+    /// Whether what it prints may hold its errors too.
+    pub(super) prints_errors: bool,
+    /// The position of the simple command before it in the pipeline.
+    pub(super) reads_from: Option<usize>,
+    /// Where a `cd` earlier in the line has gone.
+    pub(super) entered: Option<Entered>,
+    /// Whether it is that `cd`.
+    pub(super) enters: bool,
 }
 
-/// Reads a command line.
+impl Simple {
+    fn of(words: &[&str]) -> Self {
+        Self {
+            words: words.iter().map(|&word| Word::Literal(word.to_owned())).collect(),
+            doubts: Vec::new(),
+            assigned: Vec::new(),
+            piped: false,
+            inputs: Vec::new(),
+            prints_errors: false,
+            reads_from: None,
+            entered: None,
+            enters: false,
+        }
+    }
+}
+
+/// A variable that is set for one command. Its value may name a program.
+#[derive(Debug, Clone)]
+pub(super) struct Assignment {
+    pub(super) name: String,
+    /// The whole assignment, as it stands in the command.
+    pub(super) written: String,
+    /// The value, when it is known.
+    pub(super) value: Option<String>,
+}
+
+/// Where a `cd` has gone.
+#[derive(Debug, Clone)]
+pub(super) struct Entered {
+    pub(super) directory: Word,
+    /// Whether later commands run only if it succeeded.
+    pub(super) always: bool,
+}
+
+/// What a text inherits from the command line around it.
+#[derive(Debug, Clone, Default)]
+struct Context {
+    depth: usize,
+    /// Whether loops are repeated with each value of their variable.
+    unrolls: bool,
+    /// The variables of the loops around it, each with its present value.
+    variables: Vec<(String, Word)>,
+    piped: bool,
+    entered: Option<Entered>,
+}
+
+/// Reads a command line as it is written: each command once, and the variables of loops unknown.
 pub(super) fn read(text: &str) -> Script {
+    read_with(text, false)
+}
+
+/// Reads a command line as it runs: the commands of a loop once for each value of its variable. A
+/// variable may be set again in ways that this does not see, so this reading is for commands that
+/// are known to set none.
+pub(super) fn read_unrolled(text: &str) -> Script {
+    read_with(text, true)
+}
+
+fn read_with(text: &str, unrolls: bool) -> Script {
     let mut script = Script::default();
-    read_into(text, 0, &mut script);
+    read_into(text, Context { unrolls, ..Context::default() }, &mut script);
     script
 }
 
-fn read_into(text: &str, depth: usize, script: &mut Script) {
-    if depth > MAX_DEPTH {
+fn read_into(text: &str, context: Context, script: &mut Script) {
+    if context.depth > MAX_DEPTH {
         script.doubts.push("commands are nested deeper than they are followed".into());
         script.unread.push(text.to_owned());
         return;
     }
-    let parsed = match gate::check(text) {
-        Ok(()) => gate::parse(text),
-        Err(reason) => Err(reason),
-    };
+    let parsed = gate::admit(text)
+        .and_then(|admitted| Ok((gate::parse(&admitted.text)?, admitted.here_documents)));
     match parsed {
-        Ok(program) => walk::program(&program, depth, script),
+        Ok((program, here_documents)) => {
+            // Each was the input of a `cat`.
+            script.commands.extend((0..here_documents).map(|_| Simple::of(&["cat"])));
+            walk::program(&program, context, script);
+        }
         Err(reason) => {
             script.doubts.push(reason.into());
             script.unread.push(text.to_owned());
@@ -87,7 +159,11 @@ pub(super) fn trim(command: &str) -> &str {
 pub(super) fn plain_words(text: &str) -> Option<Vec<String>> {
     let script = read(text);
     let [command] = script.commands.as_slice() else { return None };
-    if !script.doubts.is_empty() || !command.doubts.is_empty() {
+    let is_plain = command.doubts.is_empty()
+        && command.assigned.is_empty()
+        && command.inputs.is_empty()
+        && script.doubts.is_empty();
+    if !is_plain {
         return None;
     }
     command.words.iter().map(|word| word.literal().map(str::to_owned)).collect()

@@ -361,8 +361,53 @@ pub(super) const EVALUATING: &[&str] = &[
     "function",
 ];
 
-/// Programs that search, and that run a command for each match when an option says so.
+/// Programs that search by names, and that run a command for each match when an option says so.
 pub(crate) const SEARCHING: &[&str] = &["find", "gfind", "fd", "fdfind"];
+
+/// Programs that read all files below the directories that they are given, or below the working
+/// directory.
+pub(crate) const READING_TREES: &[&str] = &[
+    "rg",
+    "ag",
+    "ack",
+    "ugrep",
+    "rgrep",
+    "rsync",
+    "rclone",
+    "zip",
+    "7z",
+    "7za",
+    "7zz",
+    "cpio",
+    "pax",
+    "restic",
+    "borg",
+    "ctags",
+    "repomix",
+    "semgrep",
+    "codespell",
+    "trufflehog",
+    "gitleaks",
+];
+
+/// Programs that do so with one of these options: by letter, or by the beginning of a long name.
+pub(crate) const READING_TREES_BY_OPTION: &[(&str, &str, &[&str])] = &[
+    ("grep", "rRd", &["recursive", "dereference-recursive", "directories"]),
+    ("zgrep", "rR", &["recursive"]),
+    ("git", "", &["untracked", "no-index"]),
+    ("cp", "rRa", &["recursive", "archive"]),
+    ("scp", "r", &[]),
+    ("diff", "r", &["recursive"]),
+    ("tar", "cruA", &["create", "append", "update", "catenate", "concatenate"]),
+];
+
+/// Builtins and programs whose words are never names of files that they read.
+pub(crate) const NAMING_NO_FILES: &[&str] = &[
+    "cd", "pushd", "popd", "exit", "return", "break", "continue", "kill", "pkill", "pgrep",
+    "sleep", "wait", "export", "declare", "local", "readonly", "set", "unset", "shift", "test",
+    "[", "echo", "printf", "true", "false", ":", "basename", "dirname", "mkdir", "rmdir", "which",
+    "type",
+];
 
 /// Programs with a subcommand that runs the words after it.
 pub(super) const RUNS_REST: &[(&str, &[&str])] = &[
@@ -467,7 +512,9 @@ pub(super) const SAME_PROGRAMS: &[&[&str]] = &[
     &["apt", "apt-get", "aptitude"],
 ];
 
-/// Variables that change how a program prints, not what it runs.
+/// Variables that change how a program prints or counts, not what it runs, if their value is plain.
+/// Not here: those that name programs, files or options (`PAGER`, `NODE_OPTIONS`, `GOFLAGS`), and
+/// those by which a project chooses what it acts on (`RAILS_ENV`).
 pub(super) const HARMLESS_VARIABLES: &[&str] = &[
     "LANG",
     "LANGUAGE",
@@ -479,6 +526,7 @@ pub(super) const HARMLESS_VARIABLES: &[&str] = &[
     "NO_COLOR",
     "FORCE_COLOR",
     "CLICOLOR",
+    "CLICOLOR_FORCE",
     "CI",
     "TERM",
     "COLUMNS",
@@ -488,11 +536,36 @@ pub(super) const HARMLESS_VARIABLES: &[&str] = &[
     "NODE_ENV",
     "RUST_LOG",
     "RUST_BACKTRACE",
+    "RUST_LIB_BACKTRACE",
+    "RUST_MIN_STACK",
+    "RUST_TEST_THREADS",
+    "CARGO_INCREMENTAL",
+    "CARGO_NET_OFFLINE",
     "CARGO_TERM_COLOR",
+    "CGO_ENABLED",
+    "INSTA_UPDATE",
     "PYTHONUNBUFFERED",
     "PYTHONDONTWRITEBYTECODE",
+    "PYTHONHASHSEED",
+    "PYTHONUTF8",
     "GIT_TERMINAL_PROMPT",
 ];
+
+/// Variables that loops may set: no program and no shell takes orders from them. zsh does from
+/// `path`, `status` and others.
+pub(super) const LOOP_VARIABLES: &[&str] = &[
+    "file", "dir", "folder", "name", "item", "line", "num", "number", "idx", "index", "pkg",
+    "package", "crate", "mod", "module", "test", "tests", "src", "target", "branch", "commit",
+    "rev", "tag", "version", "ext", "word", "key", "page", "run", "seed", "size", "port",
+];
+
+/// Variables whose values are no secrets.
+pub(super) const SHOWN_VARIABLES: &[&str] = &["HOME", "PWD", "USER"];
+
+/// Commands that need no rule beside one that has it: they show what is on the command line or what
+/// everybody knows, or wait. Their arguments are checked as with a rule.
+pub(super) const NEED_NO_RULE: &[&str] =
+    &["true", "false", ":", "echo", "printf", "test", "[", "pwd", "nproc", "seq", "sleep"];
 
 /// Programs, also subcommands of git, that make links or move them.
 pub(crate) const LINKING: &[&str] = &["ln", "mv", "cp", "rsync", "tar", "unzip", "cpio"];

@@ -7,8 +7,9 @@
 use super::Word;
 use super::names::{
     ASSIGNING, BUN_RUNS, CHANGING, EVALUATING, GIT_CHECKOUTS, GIT_COMMANDS, GIT_RUNNERS,
-    GIT_VALUES, HARMLESS_VARIABLES, HIDING, INTERPRETERS, LINKING, PLAIN_SCRIPT_OPTIONS, PROMPTING,
-    RUNS_REST, SAME_PROGRAMS, SEARCHING, SHELLS,
+    GIT_VALUES, HARMLESS_VARIABLES, HIDING, INTERPRETERS, LINKING, LOOP_VARIABLES, NEED_NO_RULE,
+    PLAIN_SCRIPT_OPTIONS, PROMPTING, READING_TREES, READING_TREES_BY_OPTION, RUNS_REST,
+    SAME_PROGRAMS, SEARCHING, SHELLS,
 };
 
 /// The kinds of commands.
@@ -50,6 +51,8 @@ pub(crate) fn nature(words: &[Word]) -> Nature {
     let runs =
         |i: usize| if starts_command(i) { Nature::Runs(i) } else { Nature::Hidden { named: None } };
     match base_name(program) {
+        // `command -v x` only says where x is.
+        "command" if word(1) == Some("-v") => Nature::Plain,
         "time" | "nohup" | "setsid" | "command" | "builtin" | "exec" | "sudo" | "doas" | "env" => {
             runs(1)
         }
@@ -92,6 +95,8 @@ pub(crate) fn nature(words: &[Word]) -> Nature {
             _ if crate::known::entry_of(words).is_some() => Nature::Plain,
             _ => hidden,
         },
+        // The programs that projects have in `node_modules` are in the tables.
+        "npx" if crate::known::entry_of(words).is_some() => Nature::Plain,
         name if HIDING.contains(&name) || is_loader(name) => hidden,
         name if CHANGING.contains(&name) => Nature::Changes,
         _ => Nature::Plain,
@@ -214,11 +219,8 @@ pub(crate) fn reach(words: &[Word]) -> Reach {
                 Reach::Beyond
             }
             name if SEARCHING.contains(&name) => {
-                let runs = |text: &str| {
-                    ["-exec", "-ok", "--exec"].iter().any(|it| text.starts_with(it))
-                        || matches!(text, "-x" | "-X")
-                };
-                if arguments().any(runs) { Reach::Words } else { Reach::Itself }
+                let runs = arguments().any(|text| runs_matches(name, text).is_some());
+                if runs { Reach::Words } else { Reach::Itself }
             }
             name => {
                 let rest = RUNS_REST.iter().find(|(program, _)| *program == name);
@@ -313,9 +315,114 @@ pub(crate) fn moves_paths(words: &[Word]) -> bool {
     names.any(|name| LINKING.contains(&base_name(name)) || GIT_CHECKOUTS.contains(&name))
 }
 
-/// Says whether a variable is known to run nothing, whatever its value.
-pub(crate) fn is_harmless_variable(name: &str) -> bool {
+/// What a search runs for its matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunForMatches<'a> {
+    /// The next words.
+    NextWords,
+    /// This program, with the next words.
+    Program(&'a str),
+}
+
+/// Says what a word makes a search run for each match: `find -exec`, `fd -Hx`, `fd --exec=cat`.
+pub(crate) fn runs_matches<'a>(program: &str, word: &'a str) -> Option<RunForMatches<'a>> {
+    let run = |rest: &'a str| match rest.strip_prefix('=').unwrap_or(rest) {
+        "" => RunForMatches::NextWords,
+        program => RunForMatches::Program(program),
+    };
+    if matches!(program, "find" | "gfind") {
+        let runs = ["-exec", "-ok"].iter().any(|it| word.starts_with(it));
+        return runs.then_some(RunForMatches::NextWords);
+    }
+    if let Some(name) = word.strip_prefix("--") {
+        let rest = name.strip_prefix("exec")?;
+        return Some(run(rest.strip_prefix("-batch").unwrap_or(rest)));
+    }
+    let letters = word.strip_prefix('-')?;
+    letters.find(['x', 'X']).map(|at| run(letters.get(at + 1..).unwrap_or_default()))
+}
+
+/// Says whether a command reads all files below a directory.
+pub(crate) fn reads_tree(words: &[Word]) -> bool {
+    let Some(name) = words.first().and_then(Word::literal).map(base_name) else { return false };
+    let name = family(name);
+    let mut arguments = words.iter().skip(1).map(Word::as_written);
+    if READING_TREES.contains(&name) {
+        return !arguments.any(|it| it == "--files");
+    }
+    if SEARCHING.contains(&name) {
+        // A search for names reads what has such a name, and the names are looked at.
+        let by_name = |it: &str| matches!(it, "-name" | "-iname");
+        let widens = |it: &str| matches!(it, "-not" | "!" | "-o" | "-or" | ",");
+        let texts: Vec<&str> = arguments.collect();
+        let is_narrow = name == "find"
+            && texts.iter().any(|it| by_name(it))
+            && !texts.iter().any(|it| widens(it));
+        return !is_narrow && texts.iter().any(|it| runs_matches(name, it).is_some());
+    }
+    let Some((_, letters, names)) = READING_TREES_BY_OPTION.iter().find(|it| it.0 == name) else {
+        return false;
+    };
+    let first = words.get(1).and_then(Word::literal).unwrap_or_default();
+    let is_option = |it: &str| match it.strip_prefix("--") {
+        // Programs take abbreviations.
+        Some(long) => {
+            let long = long.split('=').next().unwrap_or(long);
+            !long.is_empty() && names.iter().any(|name| name.starts_with(long))
+        }
+        None => it.strip_prefix('-').is_some_and(|it| it.contains(|c| letters.contains(c))),
+    };
+    // tar takes the letters of its first word without a dash.
+    arguments.any(is_option) || name == "tar" && first.contains(|c| letters.contains(c))
+}
+
+/// Says whether a command changes nothing and shows nothing that its rule would have to name: the
+/// end of a loop or of the shell, or its settings that stop at errors.
+pub(crate) fn is_harmless_builtin(words: &[Word]) -> bool {
+    let Some(texts) = words.iter().map(Word::literal).collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    match texts.as_slice() {
+        // It repeats its input.
+        ["cat"] | ["break" | "continue" | "exit"] => true,
+        ["break" | "continue" | "exit", number] => number.parse::<u8>().is_ok(),
+        ["set", options @ ..] => {
+            let stops = |it: &&str| {
+                matches!(*it, "-e" | "-u" | "-eu" | "-o" | "-eo" | "-uo" | "-euo" | "pipefail")
+            };
+            !options.is_empty() && options.iter().all(stops)
+        }
+        _ => false,
+    }
+}
+
+/// Says whether a command needs no rule of its own, with arguments that are known to be harmless.
+pub(crate) fn needs_no_rule(words: &[Word]) -> bool {
+    let word = |i: usize| words.get(i).and_then(Word::literal);
+    word(0).is_some_and(|program| NEED_NO_RULE.contains(&program))
+        || word(0) == Some("command") && word(1) == Some("-v")
+}
+
+/// Says whether an assignment before a command is known to change nothing that it runs. `None` is a
+/// value that is not known.
+pub(crate) fn is_harmless_assignment(name: &str, value: Option<&str>) -> bool {
+    // `make` expands its variables, and a path could lead to a file of the agent's.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-.,:=+/".contains(c);
+    let leads_away =
+        |value: &str| value.starts_with(['/', ':']) || value.contains("..") || value.contains(":/");
+    is_harmless_variable(name)
+        && value.is_some_and(|value| value.chars().all(is_plain) && !leads_away(value))
+}
+
+/// Says whether a variable is known to run nothing, if its value is plain.
+fn is_harmless_variable(name: &str) -> bool {
     HARMLESS_VARIABLES.contains(&name)
+}
+
+/// Says whether no program takes orders from a variable that a loop sets.
+pub(crate) fn is_loop_variable(name: &str) -> bool {
+    let is_letter = name.len() == 1 && name.starts_with(|c: char| c.is_ascii_lowercase());
+    is_letter || LOOP_VARIABLES.contains(&name)
 }
 
 /// Says whether programs may obey a variable that is set by its name alone, as loops and `read` set
@@ -348,7 +455,9 @@ pub(crate) fn sets_variable(words: &[Word]) -> bool {
         },
         name if ASSIGNING.contains(&name) => {
             given.any(|word| match word.as_written().split_once('=') {
-                Some((name, _)) => !is_harmless_variable(name),
+                Some((name, value)) => {
+                    !is_harmless_assignment(name, word.literal().and(Some(value)))
+                }
                 None => word.literal().is_none(),
             })
         }
@@ -369,6 +478,11 @@ mod tests {
         for (text, expected) in [
             ("env git status", Nature::Runs(1)),
             ("/usr/bin/env git", Nature::Runs(1)),
+            ("command -v git", Nature::Plain),
+            ("command -p git", Nature::Hidden { named: None }),
+            ("npx jest", Nature::Plain),
+            ("npx frobnicate", Nature::Hidden { named: None }),
+            ("npx -y jest", Nature::Hidden { named: None }),
             ("env -i git", Nature::Hidden { named: None }),
             ("env A=1 git", Nature::Hidden { named: None }),
             ("timeout 5s git", Nature::Runs(2)),
@@ -405,6 +519,11 @@ mod tests {
             ("git -c a.b=c status", Reach::Beyond),
             ("git rebase -x y", Reach::Words),
             ("find . -exec y {} +", Reach::Words),
+            ("find . -xdev", Reach::Itself),
+            ("fd x -Hx y", Reach::Words),
+            ("fd x -xy", Reach::Words),
+            ("fd x --exec=y", Reach::Words),
+            ("fd x --exec-batch y", Reach::Words),
             ("find . -name y", Reach::Itself),
             ("npm exec y", Reach::Words),
             ("npm test", Reach::Itself),

@@ -1,5 +1,8 @@
 //! One word of a command, decoded as the shell does, or marked as known only at run time.
 
+use super::here;
+use super::names::SHOWN_VARIABLES;
+
 /// A word with its quoting removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Word {
@@ -19,6 +22,14 @@ pub(crate) enum Word {
         /// What follows `~/`.
         rest: String,
     },
+    /// One word of text that is known only when it runs: `"files: $(ls | wc -l)"`. The commands in
+    /// it are known.
+    Text {
+        /// As it stands in the command.
+        raw: String,
+        /// What it begins with.
+        start: String,
+    },
     /// Anything: a variable, a substitution, braces, or quoting that shells read differently.
     Opaque(String),
 }
@@ -32,15 +43,20 @@ impl Word {
     pub(crate) fn literal(&self) -> Option<&str> {
         match self {
             Self::Literal(text) => Some(text),
-            Self::Glob { .. } | Self::Home { .. } | Self::Opaque(_) => None,
+            Self::Glob { .. } | Self::Home { .. } | Self::Text { .. } | Self::Opaque(_) => None,
         }
+    }
+
+    /// Says whether the word is known only when it runs.
+    pub(crate) fn is_computed(&self) -> bool {
+        matches!(self, Self::Text { .. } | Self::Opaque(_))
     }
 
     /// Returns the text, or the word as it stands in the command when the text is not known.
     pub(crate) fn as_written(&self) -> &str {
         match self {
             Self::Literal(text) | Self::Opaque(text) => text,
-            Self::Glob { raw, .. } | Self::Home { raw, .. } => raw,
+            Self::Glob { raw, .. } | Self::Home { raw, .. } | Self::Text { raw, .. } => raw,
         }
     }
 }
@@ -55,25 +71,31 @@ pub(super) struct Decoded {
     pub(super) unread: bool,
 }
 
-/// Decodes one raw word.
-pub(super) fn decode(raw: &str) -> Decoded {
+/// Decodes one raw word, with the present values of some variables.
+pub(super) fn decode(raw: &str, variables: &[(String, Word)]) -> Decoded {
     let mut decoder = Decoder {
         rest: raw,
+        variables,
         text: String::new(),
         shape: Shape::Known,
+        start: None,
         home: false,
         scripts: Vec::new(),
         unread: false,
     };
     decoder.run(raw);
+    let raw = here::restore(raw);
     let word = match decoder.shape {
         Shape::Known if decoder.home => {
             let rest = decoder.text.trim_start_matches('/').to_owned();
-            Word::Home { raw: raw.to_owned(), rest }
+            Word::Home { raw, rest }
         }
         Shape::Known => Word::Literal(decoder.text),
-        Shape::Pattern if !decoder.home => Word::Glob { raw: raw.to_owned(), marked: decoder.text },
-        Shape::Pattern | Shape::Unknown => Word::Opaque(raw.to_owned()),
+        Shape::Pattern if !decoder.home => Word::Glob { raw, marked: decoder.text },
+        Shape::Text if !decoder.home => {
+            Word::Text { raw, start: decoder.start.unwrap_or_default() }
+        }
+        Shape::Pattern | Shape::Text | Shape::Unknown => Word::Opaque(raw),
     };
     Decoded { word, scripts: decoder.scripts, unread: decoder.unread }
 }
@@ -82,13 +104,25 @@ pub(super) fn decode(raw: &str) -> Decoded {
 enum Shape {
     Known,
     Pattern,
+    /// One word, of any text.
+    Text,
     Unknown,
+}
+
+/// Whether the shell splits the value of an expansion into words, and takes them for patterns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quotes {
+    None,
+    Double,
 }
 
 struct Decoder<'a> {
     rest: &'a str,
+    variables: &'a [(String, Word)],
     text: String,
     shape: Shape,
+    /// What stands before the first part that is only known to be text.
+    start: Option<String>,
     /// Whether it starts with `~`, and so in the home directory.
     home: bool,
     scripts: Vec<String>,
@@ -103,7 +137,21 @@ impl Decoder<'_> {
     }
 
     fn becomes(&mut self, shape: Shape) {
-        self.shape = self.shape.max(shape);
+        if shape == Shape::Text {
+            self.start.get_or_insert_with(|| self.text.clone());
+        }
+        self.shape = match (self.shape, shape) {
+            (Shape::Pattern, Shape::Text) | (Shape::Text, Shape::Pattern) => Shape::Unknown,
+            (one, other) => one.max(other),
+        };
+    }
+
+    /// An expansion whose value is any text.
+    fn becomes_text(&mut self, quotes: Quotes) {
+        self.becomes(match quotes {
+            Quotes::Double => Shape::Text,
+            Quotes::None => Shape::Unknown,
+        });
     }
 
     fn run(&mut self, raw: &str) {
@@ -112,7 +160,10 @@ impl Decoder<'_> {
             match c {
                 '\'' => match self.rest.split_once('\'') {
                     Some((inside, rest)) => {
-                        self.text.push_str(inside);
+                        match here::text_of(inside) {
+                            Some(text) => self.text.push_str(&text),
+                            None => self.text.push_str(inside),
+                        }
                         self.rest = rest;
                     }
                     None => self.lose(),
@@ -123,8 +174,8 @@ impl Decoder<'_> {
                     Some(c) => self.text.push(c),
                     None => self.lose(),
                 },
-                '$' => self.dollar(),
-                '`' => self.backquoted(),
+                '$' => self.dollar(Quotes::None),
+                '`' => self.backquoted(Quotes::None),
                 // `[` alone is a program, and `{}` alone is what find and xargs replace.
                 '[' if raw == "[" => self.text.push(c),
                 '{' | '}' if raw == "{}" => self.text.push(c),
@@ -160,8 +211,8 @@ impl Decoder<'_> {
             match self.next() {
                 None => return self.lose(),
                 Some('"') => return,
-                Some('$') => self.dollar(),
-                Some('`') => self.backquoted(),
+                Some('$') => self.dollar(Quotes::Double),
+                Some('`') => self.backquoted(Quotes::Double),
                 Some('\\') => match self.next() {
                     Some('\n') => {}
                     Some(c @ ('"' | '\\' | '$' | '`')) => self.text.push(c),
@@ -173,11 +224,11 @@ impl Decoder<'_> {
         }
     }
 
-    fn dollar(&mut self) {
-        self.becomes(Shape::Unknown);
+    fn dollar(&mut self, quotes: Quotes) {
         match self.rest.chars().next() {
             Some('(') => match substitution(self.rest) {
                 Some((inside, rest)) => {
+                    self.becomes_text(quotes);
                     self.scripts.push(inside.to_owned());
                     self.rest = rest;
                 }
@@ -188,26 +239,67 @@ impl Decoder<'_> {
                 Some((inside, rest))
                     if !inside.contains(['$', '`', '"', '\'', '\\', '<', '>', '(', '@']) =>
                 {
-                    self.rest = rest
+                    self.rest = rest;
+                    self.variable(inside.trim_start_matches('{'), quotes);
                 }
                 _ => self.lose(),
             },
             // `$'…'` and `$"…"` have their own quoting rules.
             Some('\'' | '"') => self.lose(),
-            _ => {}
+            // A number.
+            Some('?') => {
+                self.rest = self.rest.get(1..).unwrap_or_default();
+                self.becomes(if self.is_modified() { Shape::Unknown } else { Shape::Text });
+            }
+            Some(c) if c.is_ascii_alphabetic() || c == '_' => {
+                let is_in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                let end = self.rest.find(|c| !is_in_name(c)).unwrap_or(self.rest.len());
+                let (name, rest) = self.rest.split_at(end);
+                self.rest = rest;
+                self.variable(name, quotes);
+            }
+            _ => self.becomes(Shape::Unknown),
         }
     }
 
-    fn backquoted(&mut self) {
-        self.becomes(Shape::Unknown);
+    /// Says whether zsh takes what follows for a part of the expansion: `$x[1]`, `$x:h`.
+    fn is_modified(&self) -> bool {
+        self.rest.starts_with(['[', ':'])
+    }
+
+    /// Takes the value of a variable, if it is known.
+    fn variable(&mut self, name: &str, quotes: Quotes) {
+        let value = self.variables.iter().rev().find(|(it, _)| it == name).map(|(_, value)| value);
+        match value {
+            _ if self.is_modified() => self.becomes(Shape::Unknown),
+            Some(Word::Literal(text)) if quotes == Quotes::Double || is_one_word(text) => {
+                self.text.push_str(text);
+            }
+            Some(Word::Glob { marked, .. }) if quotes == Quotes::Double => {
+                self.becomes(Shape::Pattern);
+                self.text.push_str(marked);
+            }
+            None if SHOWN_VARIABLES.contains(&name) => self.becomes_text(quotes),
+            _ => self.becomes(Shape::Unknown),
+        }
+    }
+
+    fn backquoted(&mut self, quotes: Quotes) {
         match self.rest.split_once('`') {
             Some((inside, rest)) if !inside.contains('\\') => {
+                self.becomes_text(quotes);
                 self.scripts.push(inside.to_owned());
                 self.rest = rest;
             }
             _ => self.lose(),
         }
     }
+}
+
+/// Says whether a shell neither splits a text nor takes it for a pattern.
+fn is_one_word(text: &str) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || "_-./+@%,".contains(c);
+    !text.is_empty() && text.chars().all(is_plain)
 }
 
 /// Splits `(inside)rest`. Gives up where a parenthesis may not be one: in comments and `case`.
@@ -267,17 +359,31 @@ mod tests {
             ("''", ""),
             ("a=b", "a=b"),
         ] {
-            assert_eq!(decode(raw).word, Word::Literal(text.into()), "{raw}");
+            assert_eq!(decode(raw, &[]).word, Word::Literal(text.into()), "{raw}");
         }
     }
 
     #[test]
     fn words_known_only_at_run_time_are_opaque() {
         for raw in [
-            "$x", "a$x", "\"$x\"", "{a,b}", "~root/x", "a=~/x", "$'a'", "=ls", "`ls`", "$(ls)",
-            "'", "~/*.rs",
+            "$x",
+            "a$x",
+            "\"$x\"",
+            "$HOME",
+            "a$(ls)",
+            "\"$?[1]\"",
+            "\"$HOME:h\"",
+            "{a,b}",
+            "~root/x",
+            "a=~/x",
+            "$'a'",
+            "=ls",
+            "`ls`",
+            "$(ls)",
+            "'",
+            "~/*.rs",
         ] {
-            assert!(matches!(decode(raw).word, Word::Opaque(_)), "{raw}");
+            assert!(matches!(decode(raw, &[]).word, Word::Opaque(_)), "{raw}");
         }
         for (raw, text) in [
             ("*.rs", "\0.rs"),
@@ -290,18 +396,54 @@ mod tests {
             ("\\*?", "*\0"),
         ] {
             let expected = Word::Glob { raw: raw.into(), marked: text.into() };
-            assert_eq!(decode(raw).word, expected, "{raw}");
+            assert_eq!(decode(raw, &[]).word, expected, "{raw}");
         }
         for (raw, rest) in [("~/x", "x"), ("~", ""), ("~/'a b'", "a b")] {
             let expected = Word::Home { raw: raw.into(), rest: rest.into() };
-            assert_eq!(decode(raw).word, expected, "{raw}");
+            assert_eq!(decode(raw, &[]).word, expected, "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_word_in_double_quotes_is_one_word_of_text() {
+        for (raw, start) in [
+            ("\"$(ls)\"", ""),
+            ("\"a $(ls) b\"", "a "),
+            ("--x=\"`ls`\"", "--x="),
+            ("$?", ""),
+            ("a$?", "a"),
+            ("\"$HOME\"/x", ""),
+        ] {
+            let expected = Word::Text { raw: raw.into(), start: start.into() };
+            assert_eq!(decode(raw, &[]).word, expected, "{raw}");
+        }
+        for raw in ["\"$(ls)\"*", "*\"$(ls)\"", "~/\"$(ls)\"", "\"$(ls)\"$x"] {
+            assert!(matches!(decode(raw, &[]).word, Word::Opaque(_)), "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_variable_of_a_loop_has_its_value() {
+        let glob = Word::Glob { raw: "src/*".into(), marked: "src/\0".into() };
+        let variables = [
+            ("f".to_owned(), Word::Literal("a b".into())),
+            ("g".to_owned(), glob),
+            ("h".to_owned(), Word::Literal("x.rs".into())),
+        ];
+        for (raw, text) in [("\"$f\"", "a b"), ("src/${h}", "src/x.rs"), ("\"$h$f\"", "x.rsa b")] {
+            assert_eq!(decode(raw, &variables).word, Word::Literal(text.into()), "{raw}");
+        }
+        let expected = Word::Glob { raw: "\"./$g\"".into(), marked: "./src/\0".into() };
+        assert_eq!(decode("\"./$g\"", &variables).word, expected);
+        for raw in ["$f", "$g", "\"$i\"", "\"$h:h\"", "\"${h%.rs}\"", "\"$h[1]\"", "\"$hx\""] {
+            assert!(matches!(decode(raw, &variables).word, Word::Opaque(_)), "{raw}");
         }
     }
 
     #[test]
     fn the_commands_in_a_word_are_found_or_it_is_said_that_they_were_not() {
-        assert_eq!(decode("a$(rm 'x)' y)b").scripts, ["rm 'x)' y"]);
-        assert_eq!(decode("\"$(a (b) c) `d`\"").scripts, ["a (b) c", "d"]);
+        assert_eq!(decode("a$(rm 'x)' y)b", &[]).scripts, ["rm 'x)' y"]);
+        assert_eq!(decode("\"$(a (b) c) `d`\"", &[]).scripts, ["a (b) c", "d"]);
         for raw in [
             "${x:-$(rm)}",
             "$(case x in x) rm;; esac)",
@@ -310,7 +452,7 @@ mod tests {
             "`a \\`rm\\` `",
             "$(a \"$(b)\")",
         ] {
-            assert!(decode(raw).unread, "{raw}");
+            assert!(decode(raw, &[]).unread, "{raw}");
         }
     }
 }

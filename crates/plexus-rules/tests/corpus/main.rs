@@ -115,7 +115,7 @@ fn try_entry(entry: &Entry, world: &mut World, extent: &Extent, counts: &Counts)
     let corpus = commands::of(entry, &help, world.outside(), extent.judged);
     counts.made.fetch_add(corpus.made, Ordering::Relaxed);
     counts.judged.fetch_add(corpus.taken.len(), Ordering::Relaxed);
-    let rules = allows(&[format!("Bash({}:*)", entry.program())]);
+    let rules = allows(&[format!("Bash({}:*)", entry.program()), "Edit(**)".into()]);
     let work = world.work();
     let decide = |command: &str| {
         let input = json!({ "command": command });

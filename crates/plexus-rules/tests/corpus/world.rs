@@ -338,6 +338,9 @@ impl World {
         ] {
             fs::write(work.join(file), text).unwrap();
         }
+        // It would wait for more to show until it is stopped.
+        let tail = "#!/bin/sh\nexec timeout 0.3 /usr/bin/tail \"$@\"\n";
+        executable(&self.place("traps").join("tail"), tail);
         executable(&work.join("evil"), &trap);
         symlink(outside.join("secret"), work.join("link")).unwrap();
         symlink(&outside, work.join("linkdir")).unwrap();

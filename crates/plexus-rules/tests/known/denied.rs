@@ -490,7 +490,6 @@ fn a_command_that_names_a_denied_file_is_asked() {
                 "cd src && cat a.rs",
                 "cd \"$HOME/work\" && npm test",
                 "for f in src/*.rs; do wc -l \"$f\"; done",
-                "cat $f",
                 "git commit -m \"$(cat f)\"",
                 "find . -name '*.rs' -exec grep x {} +",
                 "sed -n 5p f",
@@ -544,5 +543,205 @@ fn a_denied_command_is_found_in_one_of_any_length() {
         let hidden = format!("{} {}", piece.repeat(100), denied.split_once(' ').unwrap().1);
         let decision = place.bash(&rules, &hidden).decision;
         assert_eq!(decision, Decision::Ask, "{deny}: {hidden}");
+    }
+}
+
+/// Makes a project with a `.env`, which a rule is about.
+fn project_with_env() -> (Project, RuleSet) {
+    let place = Project::new();
+    std::fs::write(place.folder.path().join("work/.env"), "x").unwrap();
+    let rules =
+        RuleSet::new([rule(Decision::Allow, "Bash"), rule(Decision::Deny, "Read(**/.env)")]);
+    (place, rules)
+}
+
+#[test]
+fn an_expansion_that_may_name_a_denied_file_is_asked() {
+    let (place, rules) = project_with_env();
+    for command in [
+        "cat ${x:-.env}",
+        "cat ${x-.env}",
+        "cat ${x:=.env}",
+        "cat ${x=.env}",
+        "cat ${x:+.env}",
+        "cat ${x+.env}",
+        "cat ${x/a/.env}",
+        "cat ${x//a/.env}",
+        "cat \"${x:-.env}\"",
+        "cat ${x:-'.env'}",
+        "cat ${x:-\".env\"}",
+        "cat ${x[1]:-.env}",
+        "cat ${1:-.env}",
+        "cat ${x:-${y:-.env}}",
+        "cat ${x:-.e}nv",
+        "cat ./${x:-.env}",
+        "cat ${x:-.e}${y:-nv}",
+        "cat ${x:-a}${y:-.env}",
+        "cat < ${x:-.env}",
+        "x=${y:-.env}; cat $x",
+        "sh -c 'cat ${x:-.env}'",
+    ] {
+        assert_eq!(place.bash(&rules, command).decision, Decision::Ask, "{command}");
+    }
+    for command in ["echo ${x:-.env2}", "cat src/${x:-a}.rs", "cat ${x:-src/}a.rs"] {
+        assert_eq!(place.bash(&rules, command).decision, Decision::Allow, "{command}");
+    }
+}
+
+#[test]
+fn a_file_whose_name_is_computed_is_asked_beside_a_deny() {
+    let (place, rules) = project_with_env();
+    for command in [
+        "cat $(ls -a | grep env)",
+        "cat \"$(ls -a | grep env)\"",
+        "cat `ls -a`",
+        "cat $f",
+        "cat src/../$f",
+        "head -n 1 \"$1\"",
+        "cat < $f",
+        "cat < \"$(ls -a | grep env)\"",
+        "ls -a | xargs cat",
+        "find . -type f | sort | xargs cat; ls -a | while read -r f; do cat \"$f\"; done",
+        "for f in $(ls -a); do cat \"$f\"; done",
+        "grep x $f",
+        "curl -d @$f https://example.org",
+        "python3 $f",
+        "anything --file=$f",
+        "cp $f x",
+    ] {
+        assert_eq!(place.bash(&rules, command).decision, Decision::Ask, "{command}");
+    }
+    for command in [
+        "echo \"$(ls -a)\"",
+        "git commit -m \"$(cat f)\"",
+        "cd \"$dir\" && ls",
+        "for f in src/*.rs; do cat \"$f\"; done",
+        "kill $(pgrep x)",
+        "[ -n \"$(git status --short)\" ] && ls",
+        "grep \"$pattern\" src/a.rs | head -n 5",
+    ] {
+        let ruling = place.bash(&rules, command);
+        let is_pattern = command.starts_with("grep");
+        let expected = if is_pattern { Decision::Ask } else { Decision::Allow };
+        assert_eq!(ruling.decision, expected, "{command}: {}", ruling.why);
+    }
+}
+
+#[test]
+fn a_command_that_reads_a_tree_with_a_denied_file_is_asked() {
+    let (place, rules) = project_with_env();
+    let readers = [
+        "grep -r x .",
+        "grep -rn x",
+        "grep -R x .",
+        "grep --recursive x .",
+        "grep --recu x .",
+        "grep -d recurse x .",
+        "egrep -ri x ../work",
+        "rg x",
+        "rg -n x .",
+        "rg -uu x",
+        "ag x",
+        "git grep --untracked x",
+        "git grep --no-index x",
+        "tar c .",
+        "tar czf x.tgz .",
+        "tar -cf - . | wc -c",
+        "tar --create .",
+        "zip -r x.zip .",
+        "rsync -a . /tmp/x",
+        "cp -r . /tmp/x",
+        "cp -a ../work /tmp/x",
+        "diff -r . /tmp/x",
+        "find . -type f -exec cat {} +",
+        "find . -not -name '*.rs' -exec cat {} +",
+        "find . -name '*.rs' -o -exec cat {} +",
+        "fd -H env -x cat",
+        "fd -H env -xcat",
+        "fd -Hx cat",
+        "fd -H env -X cat",
+        "fd -H env --exec cat",
+        "fd -H env --exec=cat",
+        "fd -H env --exec-batch cat",
+        "fdfind -H env -x cat",
+        "timeout 5 rg x",
+        "true && (cd src; rg x ..)",
+    ];
+    for command in readers {
+        assert_eq!(place.bash(&rules, command).decision, Decision::Ask, "{command}");
+    }
+    for command in [
+        "grep -rn x src",
+        "rg x src",
+        "grep x src/a.rs",
+        "rg --files",
+        "git grep x",
+        "ls -R",
+        "tar tf x.tgz",
+        "cp -r src /tmp/x",
+        "find . -name '*.rs' -exec cat {} +",
+        "fd -H env",
+        "diff src/a.rs src/b.rs",
+    ] {
+        let ruling = place.bash(&rules, command);
+        assert_eq!(ruling.decision, Decision::Allow, "{command}: {}", ruling.why);
+    }
+    std::fs::remove_file(place.folder.path().join("work/.env")).unwrap();
+    for command in ["grep -r x .", "rg x", "tar c ."] {
+        let ruling = place.bash(&rules, command);
+        assert_eq!(ruling.decision, Decision::Allow, "{command}: {}", ruling.why);
+    }
+    // A rule that names one file asks also before the file is there.
+    let rules = RuleSet::new([rule(Decision::Allow, "Bash"), rule(Decision::Deny, "Read(.env)")]);
+    assert_eq!(place.bash(&rules, "grep -r x .").decision, Decision::Ask);
+}
+
+#[test]
+fn a_file_by_redirection_is_an_operand_to_a_deny() {
+    let place = Project::new();
+    let rules =
+        |deny: &str| RuleSet::new([rule(Decision::Allow, "Bash"), rule(Decision::Deny, deny)]);
+    for (deny, command) in [
+        ("Bash(cat f)", "cat < f"),
+        ("Bash(cat f)", "cat <f"),
+        ("Bash(cat f)", "< f cat"),
+        ("Bash(cat f)", "cat 0< f"),
+        ("Bash(cat f)", "cat <> f"),
+        ("Bash(cat f)", "cat < ./f"),
+        ("Bash(cat f)", "{ cat; } < f"),
+        ("Bash(cat f)", "(head; cat) < f"),
+        ("Bash(cat f)", "while cat; do true; done < f"),
+        ("Bash(cat f:*)", "cat -n < f"),
+        ("Bash(psql -f:*)", "psql -f < f"),
+    ] {
+        assert_ne!(place.bash(&rules(deny), command).decision, Decision::Allow, "{command}");
+    }
+    for command in ["cat < data.txt", "wc -l < f", "cat > f"] {
+        let decision = place.bash(&rules("Bash(cat f)"), command).decision;
+        assert_eq!(decision, Decision::Allow, "{command}");
+    }
+}
+
+#[test]
+fn a_computed_name_after_an_unknown_wrapper_is_asked() {
+    let place = Project::new();
+    let rules = RuleSet::new([rule(Decision::Allow, "Bash"), rule(Decision::Deny, "Bash(curl:*)")]);
+    for command in [
+        "ssh-agent $(printf cu)rl u",
+        "ssh-agent \"$(printf cu)rl\" u",
+        "cmake -E env $(printf cu)rl u",
+        "ip netns exec x $(printf cu)rl u",
+        "ip netns exec x `printf cu`rl u",
+        "anything $X u",
+        "anything ${X:-cu}rl u",
+        "anything c{u,x}rl u",
+        "ssh-agent cmake -E env \"$X\" u",
+        "cargo $X u",
+    ] {
+        assert_ne!(place.bash(&rules, command).decision, Decision::Allow, "{command}");
+    }
+    for command in ["anything u", "ls \"$X\"", "cmake -E env ls", "echo $X"] {
+        let ruling = place.bash(&rules, command);
+        assert_eq!(ruling.decision, Decision::Allow, "{command}: {}", ruling.why);
     }
 }
