@@ -136,8 +136,62 @@ pub(crate) fn of(entry: &Entry, help: &[String], outside: &str, most: usize) -> 
             taken.push([entry.name()].into_iter().chain(quoted).collect::<Vec<_>>().join(" "));
         }
     });
+    let mut lines = lines(entry, outside);
+    made += lines.len();
+    shuffle(&mut lines, &entry.name());
+    lines.truncate(most / LINES_IN_SAMPLE);
+    taken.append(&mut lines);
     shuffle(&mut taken, &entry.name());
     Corpus { made, taken }
+}
+
+/// One command in this many of a sample is a line with a construct of the shell.
+const LINES_IN_SAMPLE: usize = 4;
+
+/// Returns the command in lines with variables, substitutions, here-documents, tests, loops,
+/// redirections, `xargs` and `cd`, in which a hostile value stands where it may do harm.
+fn lines(entry: &Entry, outside: &str) -> Vec<String> {
+    let name = entry.name();
+    let mut lines = Vec::new();
+    for value in values(outside) {
+        let quoted = quoted(&value, 2);
+        let here = format!("\"$(cat <<'EOF'\n{value}\nEOF\n)\"");
+        let expanded = format!("\"$(cat <<EOF\n{value}\nEOF\n)\"");
+        lines.extend([
+            format!("CI={quoted} {name} src/a.txt"),
+            format!("LANGUAGE={value} {name} f"),
+            format!("RUST_LOG={quoted} {name}"),
+            format!("{name} {here}"),
+            format!("{name} src/a.txt {here}"),
+            format!("{name} {expanded}"),
+            format!("{name} \"$(echo {quoted})\""),
+            format!("{name} \"x$(echo {quoted})\""),
+            format!("echo \"$({name} {quoted})\""),
+            format!("{name} \"${{x:-{value}}}\""),
+            format!("[ -f {quoted} ] && {name} src/a.txt"),
+            format!("[ -n \"$({name} {quoted})\" ] && echo x"),
+            format!("[[ -e {quoted} ]] && {name} {quoted}"),
+            format!("if [ {quoted} = x ]; then {name} f; else {name} {quoted}; fi"),
+            format!("for f in {quoted} src/a.txt; do {name} \"$f\"; done"),
+            format!("for f in {quoted}; do {name} $f; done"),
+            format!("for f in {value}*; do {name} \"$f\"; done"),
+            format!("for name in x {quoted}; do {name} \"src/$name\" \"$name\"; done"),
+            format!("{name} < {quoted}"),
+            format!("{name} f < {value}"),
+            format!("{name} <(cat {quoted})"),
+            format!("find {quoted} | xargs {name}"),
+            format!("find src | xargs {name} {quoted}"),
+            format!("grep -rl e src | sort | xargs -n 1 {name} {quoted}"),
+            format!("printf '%s\\n' {quoted} | xargs {name}"),
+            format!("cd {quoted} && {name} src/a.txt"),
+            format!("cd {value} && {name} f"),
+            format!("cd src && {name} {quoted}"),
+            format!("cd src; {name} {quoted} || {name} ../f"),
+            format!("(cd src && {name} a.txt); {name} {quoted}"),
+            format!("set -e; {name} {quoted}; echo $?"),
+        ]);
+    }
+    lines
 }
 
 /// How many values are tried on an option that no table names: somebody is asked about it with any
