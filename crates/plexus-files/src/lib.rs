@@ -1,12 +1,14 @@
-//! Files of the server: removes directories that an untrusted program has filled, even while it
-//! still changes them, and writes files that only their owner can read ([`write_private`]).
+//! Files that an untrusted program may write: which of them other programs obey ([`is_obeyed`]), and
+//! removing a directory that it has filled, even while it still changes it ([`remove_all`]). Also
+//! files that only their owner can read ([`write_private`]).
 //!
-//! Such a program can replace a directory by a link at any moment, take all rights from one, and
-//! nest them deeper than a path can be long or a stack can follow. So:
+//! While a directory is removed, such a program can replace a directory by a link at any moment,
+//! take all rights from one, and nest them deeper than a path can be long or a stack can follow. So:
 //! - every call names one entry of a directory that is held open, and follows no link;
 //! - the kernel says what an entry is when it removes it, not a listing that was read before;
 //! - what lies too deep is moved to the top first.
 
+mod obeyed;
 mod private;
 
 use std::ffi::CStr;
@@ -19,6 +21,7 @@ use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, chmod, fstat, openat, renameat
 use rustix::io::Errno;
 use rustix::path::Arg;
 
+pub use obeyed::{is_obeyed, obeyed_names, protected};
 pub use private::write_private;
 
 /// How deep a directory may lie to be emptied in its place. Each level holds two descriptors and a

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use plexus_files::is_obeyed;
+
 use super::call::Call;
 use super::files::Family;
-use super::known::is_obeyed;
 use super::paths::resolve;
 use super::target::Target;
 

@@ -46,7 +46,8 @@ pub fn includes(outer: Placed<'_>, inner: Placed<'_>, paths: &dyn PathResolver) 
             command_included(outer.pattern, command, dir, paths)
         }
         (Kind::Path(family, path), Kind::Path(inner_family, inner_path)) => {
-            within(*inner_family, *family) && path.includes(outer.dir, inner_path, inner.dir)
+            within(*inner_family, *family)
+                && path.includes(*inner_family, outer.dir, inner_path, inner.dir)
         }
         (
             Kind::Domain { ascii, written },
@@ -149,6 +150,9 @@ mod tests {
             ("Read(src/**)", "Read(/w/src/a/**)"),
             ("Read(src/**)", "Read(src/a)"),
             ("Read(/src/*.rs)", "Read(/src/*.rs)"),
+            ("Read(/src/**)", "Read(/src/.git/config)"),
+            ("Edit(/src/.claude/**)", "Edit(/src/.claude/agents/**)"),
+            ("Edit(/src/**/CLAUDE.md)", "Edit(/src/a/CLAUDE.md)"),
             ("WebFetch", "WebFetch(domain:example.org)"),
             ("WebFetch(domain:example.org)", "WebFetch(domain:example.org)"),
             ("mcp__github", "mcp__github__get_issue"),
@@ -177,6 +181,10 @@ mod tests {
             ("Read(/src/*.rs)", "Read(/src/**)"),
             ("Read(/src/a)", "Read(/src/a/**)"),
             ("Grep(/src/**)", "Read(/src/**)"),
+            ("Edit(/src/**)", "Edit(/src/.git/config)"),
+            ("Edit(/src/**)", "Edit(/src/.claude/**)"),
+            ("Edit(/src/**)", "Edit(/src/**/CLAUDE.md)"),
+            ("Edit(/src/*.json)", "Edit(/src/package.json)"),
             ("WebFetch(domain:example.org)", "WebFetch(domain:evil.example.org)"),
             ("WebFetch(domain:example.org)", "WebFetch"),
             ("mcp__github__get_issue", "mcp__github"),

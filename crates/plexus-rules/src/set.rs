@@ -376,12 +376,19 @@ impl RuleSet {
     ) -> Vec<usize> {
         let mut allowing = Vec::new();
         for at in rules.near(target).into_iter().filter(|&at| holds(at)) {
-            let (Some(rule), Some(Kind::Path(_, pattern))) = (self.rules.get(at), self.kind(at))
+            let (Some(rule), Some(Kind::Path(family, pattern))) =
+                (self.rules.get(at), self.kind(at))
             else {
                 continue;
             };
             match rule.decision {
-                Decision::Allow if pattern.covers(target, call) == Fit::Yes => allowing.push(at),
+                Decision::Allow if pattern.covers(target, call) == Fit::Yes => {
+                    if !family.changes_files() || pattern.names_what_is_obeyed(target, call) {
+                        allowing.push(at);
+                    } else {
+                        findings.doubt(OBEYED);
+                    }
+                }
                 Decision::Allow => {}
                 Decision::Deny | Decision::Ask => findings.fit(at, pattern.guards(target)),
             }
@@ -461,6 +468,9 @@ impl RuleSet {
 fn whole(rules: Option<&Vec<usize>>) -> impl Iterator<Item = usize> {
     rules.into_iter().flatten().copied()
 }
+
+/// Why a rule for a directory does not allow a change in it.
+const OBEYED: &str = "programs obey the file, and no rule names it";
 
 /// The rules found for one call. Within each kind, the smallest position (the smallest id) wins.
 #[derive(Debug)]

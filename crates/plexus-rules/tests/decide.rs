@@ -205,6 +205,45 @@ fn an_edit_rule_covers_every_tool_that_edits_and_none_that_reads() {
 }
 
 #[test]
+fn a_pattern_covers_obeyed_files_only_by_their_names() {
+    let edit = |pattern: &str, path: &str| {
+        let input = json!({ "file_path": path, "old_string": "a", "new_string": "b" });
+        decide(&set(&[(Allow, pattern)]), "Edit", &input).decision
+    };
+    for (pattern, path, expected) in [
+        ("Edit(/src/**)", "/src/deep/b.rs", Allow),
+        ("Edit(/src/**)", "/src/.git/config", Ask),
+        ("Edit(/src/deep/**)", "/src/deep/x/.git/config", Ask),
+        ("Edit(/src/deep/)", "/src/deep/.vscode/tasks.json", Ask),
+        ("Edit(/src/deep/*)", "/src/deep/package.json", Ask),
+        ("Edit(/src/**/*.md)", "/src/deep/CLAUDE.md", Ask),
+        ("Edit(//**)", "/src/.claude/settings.json", Ask),
+        ("Edit(/src/**)", "/src/deep/.never-heard-of", Ask),
+        ("Edit(/src/**)", "/src/inner/.envrc", Ask),
+        // Named literally, by the directory or among the wildcards.
+        ("Edit(/src/.git/config)", "/src/.git/config", Allow),
+        ("Edit(/src/.claude/**)", "/src/.claude/settings.json", Allow),
+        ("Edit(/src/.claude/**)", "/src/.claude/package.json", Ask),
+        ("Edit(/src/**/CLAUDE.md)", "/src/deep/CLAUDE.md", Allow),
+        ("Edit(/src/**/CLAUDE.md)", "/src/.x/CLAUDE.md", Ask),
+        ("Edit(/src/**/.github/*.yml)", "/src/.github/x.yml", Allow),
+        ("Edit(/src/*.json)", "/src/package.json", Ask),
+        ("Edit", "/src/.git/config", Allow),
+    ] {
+        assert_eq!(edit(pattern, path), expected, "{pattern} {path}");
+    }
+    // Reading is not obeying, and a deny needs no name.
+    let read = |decision| {
+        let input = json!({ "file_path": "/src/.git/config" });
+        decide(&set(&[(decision, "Read(/src/**)")]), "Read", &input).decision
+    };
+    assert_eq!((read(Allow), read(Deny)), (Allow, Deny));
+    let denied = set(&[(Deny, "Edit(/src/**)")]);
+    let input = json!({ "file_path": "/src/.git/config", "old_string": "a", "new_string": "b" });
+    assert_eq!(decide(&denied, "Edit", &input).decision, Deny);
+}
+
+#[test]
 fn a_path_deny_looks_at_both_ends_of_a_link() {
     let rules = set(&[
         (Allow, "Read"),

@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("plexus-wire", &[]),
     ("plexus-confine", &["plexus-files", "plexus-tls"]),
     ("plexus-core", &["plexus-wire"]),
-    ("plexus-rules", &["plexus-wire"]),
+    ("plexus-rules", &["plexus-files", "plexus-wire"]),
     ("plexus-shim", &["plexus-fault"]),
     ("plexus-store", &["plexus-wire", "plexus-core", "plexus-fault", "plexus-tls"]),
     (

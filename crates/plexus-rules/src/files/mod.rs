@@ -3,8 +3,13 @@
 //!
 //! An allow looks only at where the path really leads. A deny looks at that and at the path as it
 //! was written, so that a link into a denied tree and a link out of it are both denied.
+//!
+//! An allow of changes covers a file that programs obey only if the pattern names it: `Edit(src/**)`
+//! does not cover `src/x/.git/config`.
 
 use std::path::Path;
+
+use plexus_files::obeyed_names;
 
 use super::Fit;
 use super::call::Call;
@@ -46,6 +51,11 @@ impl Family {
         })
     }
 
+    /// Says whether its tools change files.
+    pub(super) fn changes_files(self) -> bool {
+        matches!(self, Self::Edit | Self::Write | Self::MultiEdit | Self::NotebookEdit)
+    }
+
     pub(crate) fn tools(self) -> &'static [&'static str] {
         match self {
             Self::Read => &["Read", "NotebookRead", "Grep", "Glob", "LS"],
@@ -77,6 +87,8 @@ pub(crate) struct PathPattern {
     /// The same without regard to case.
     folded: String,
     rest: Rest,
+    /// The components among the wildcards that are names, with case folded.
+    names: Vec<String>,
     /// The last step that says which paths are meant.
     last: Step,
 }
@@ -142,15 +154,17 @@ impl PathPattern {
             Some(step) => Step::of(&marked(step)),
             None => plain.last().map_or_else(|| Step::of("\0"), |name| Step::whole(name)),
         };
+        let names = wild.iter().filter_map(|step| Some(fold(&unescaped(step)?))).collect();
         let plain = plain.join("/");
-        Ok(Self { anchor, folded: fold(&plain), plain, rest, last })
+        Ok(Self { anchor, folded: fold(&plain), plain, rest, names, last })
     }
 
     /// Says whether this pattern matches every path that `inner` matches, comparing them as
-    /// written. Each is relative to its own directory; without one, a relative pattern may mean
-    /// anything.
+    /// written, for the tools of a family. Each is relative to its own directory; without one, a
+    /// relative pattern may mean anything.
     pub(super) fn includes(
         &self,
+        family: Family,
         dir: Option<&Path>,
         inner: &Self,
         inner_dir: Option<&Path>,
@@ -159,6 +173,17 @@ impl PathPattern {
             return false;
         };
         let same_place = base == inner_base;
+        if family.changes_files() && !same_place {
+            let beyond = below(&inner_base.1, &base.1).unwrap_or(&inner_base.1);
+            if !self.names_all_obeyed(beyond) {
+                return false;
+            }
+        }
+        // What the inner pattern names among its wildcards, this one must name too.
+        let is_unnamed = |name: &String| !self.names_all_obeyed(name);
+        if family.changes_files() && inner.names.iter().any(is_unnamed) {
+            return false;
+        }
         match (&self.rest, &inner.rest) {
             (Rest::Everything, Rest::Everything | Rest::Glob(_)) => is_or_below(&inner_base, &base),
             (Rest::Everything, Rest::Nothing) => is_or_below(&inner_base, &base) && !same_place,
@@ -216,6 +241,36 @@ impl PathPattern {
                 .is_some_and(|rest| self.takes(rest, real, target.reach))
         });
         if inside || self.covers_behind_link(target, real, call) { Fit::Yes } else { Fit::No }
+    }
+
+    /// Says whether the pattern names everything on the way to a path, as written and with links
+    /// followed, that makes programs obey the file there. Its own directory is named, whatever it
+    /// is.
+    pub(super) fn names_what_is_obeyed(&self, target: &Target<'_>, call: &Call<'_>) -> bool {
+        target.spellings().all(|path| {
+            // Most paths have no such name at all, and need no lookup on disk.
+            self.names_all_obeyed(&path.text)
+                || self.beyond(&path.text, target, call).is_some_and(|it| self.names_all_obeyed(it))
+        })
+    }
+
+    /// Returns the part of a path that the wildcards stand for.
+    fn beyond<'p>(&self, path: &'p str, target: &Target<'_>, call: &Call<'_>) -> Option<&'p str> {
+        let anchors = target.anchors(self.anchor);
+        let written = anchors.iter().find_map(|anchor| {
+            below(path, &anchor.text).and_then(|rest| below_relative(rest, &self.plain))
+        });
+        written.or_else(|| {
+            anchors.iter().find_map(|anchor| {
+                let base = format!("{}/{}", anchor.text, self.plain);
+                let base = resolve(call.paths, Path::new(&base)).ok()?;
+                below(path, base.to_str()?)
+            })
+        })
+    }
+
+    fn names_all_obeyed(&self, path: &str) -> bool {
+        obeyed_names(Path::new(path)).all(|name| self.names.contains(&fold(&name)))
     }
 
     /// Returns whether the pattern covers the path when the pattern's own directory is reached by a

@@ -12,7 +12,7 @@
 //! - [`git`]: git's own notations for paths, which may lead out of the working directory.
 //! - [`kinds`]: what an argument may be: a number, a path inside the working directory, a plain sed
 //!   script.
-//! - [`places`]: paths inside the working directory, and the files there that other programs obey.
+//! - [`places`]: paths inside the working directory.
 //! - [`trees`]: all that is below a directory.
 //! - [`project`]: the programs that the project has in `node_modules`.
 //! - [`scripts`]: the sed, awk and jq programs that only print.
@@ -30,7 +30,7 @@ pub(super) use arguments::{
     check, entry_of, has_no_subcommands, is_readable, may_name_file, paths_of, plain_test,
     takes_more_files,
 };
-pub(super) use places::{begins_anyhow, is_obeyed, names_of};
+pub(super) use places::{begins_anyhow, names_of};
 pub(super) use project::is_in_project;
 pub(super) use scripts::{is_plain_awk, is_plain_sed};
 pub(super) use table::{Effect, Entry};

@@ -3,7 +3,9 @@
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
+
+use plexus_files::is_obeyed;
 
 use crate::call::Call;
 use crate::paths::{Entry, resolve};
@@ -11,112 +13,6 @@ use crate::shell::WILD;
 
 /// The most names that a file pattern is compared with. For a larger directory, somebody is asked.
 pub(super) const MAX_NAMES: usize = 4096;
-
-/// A file that makes a git repository of the directory it is in, with settings that git obeys; in
-/// lower case.
-const GIT_HEAD: &str = "head";
-
-/// Files and directories that other programs take orders from without asking: hooks, settings,
-/// start-up files.
-const OBEYED: &[&str] = &[
-    ".gitmodules",
-    ".gitconfig",
-    ".claude",
-    ".claude.json",
-    ".mcp.json",
-    ".vscode",
-    ".idea",
-    ".husky",
-    ".githooks",
-    ".lefthook",
-    ".lefthook-local",
-    ".overcommit.yml",
-    ".simple-git-hooks.json",
-    ".hg",
-    ".jj",
-    ".sl",
-    ".envrc",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".inputrc",
-    ".cshrc",
-    ".tcshrc",
-    ".login",
-    ".xprofile",
-    ".profile",
-    ".zshrc",
-    ".zprofile",
-    ".zshenv",
-    ".zlogin",
-    ".zlogout",
-    ".kshrc",
-    ".mise",
-    ".mise.toml",
-    ".mise.local.toml",
-    "mise.toml",
-    "mise.local.toml",
-    ".tool-versions",
-    ".zed",
-    ".nvim.lua",
-    ".nvimrc",
-    ".lazy.lua",
-    ".gdbinit",
-    ".lldbinit",
-    ".dir-locals.el",
-    ".exrc",
-    ".vimrc",
-    ".devcontainer",
-    ".devcontainer.json",
-    ".cursor",
-    ".windsurf",
-    ".continue",
-    ".codex",
-    ".gemini",
-    ".opencode",
-    "opencode.json",
-    "opencode.jsonc",
-    ".crush.json",
-    "crush.json",
-    ".qwen",
-    ".kiro",
-    ".roo",
-    ".amazonq",
-    ".aider.conf.yml",
-    ".goose",
-    ".agents",
-    ".pre-commit-config.yaml",
-    ".ripgreprc",
-    ".ssh",
-];
-
-/// Says whether other programs take orders from the file at `path`, or from a directory on the way
-/// to it.
-pub(crate) fn is_obeyed(path: &Path) -> bool {
-    let lower = |name: &std::ffi::OsStr| name.to_string_lossy().to_lowercase();
-    if path.file_name().is_some_and(|name| lower(name) == GIT_HEAD) {
-        return true;
-    }
-    path.components().any(|component| match component {
-        Component::Normal(name) => {
-            let name = lower(name);
-            name.ends_with(".git") || OBEYED.contains(&name.as_str()) || is_lefthook(&name)
-        }
-        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => {
-            false
-        }
-    })
-}
-
-/// Says whether this is a file of git hooks that may have one of several notations:
-/// `lefthook.toml`, `.lefthook-local.yml`.
-fn is_lefthook(name: &str) -> bool {
-    let name = name.strip_prefix('.').unwrap_or(name);
-    let kind = ["lefthook-local.", "lefthook."].iter().find_map(|it| name.strip_prefix(it));
-    matches!(kind, Some("yml" | "yaml" | "toml" | "json" | "jsonc"))
-}
 
 /// Returns the target of `text` and the working directory, both with links followed.
 fn followed(text: &str, call: &Call<'_>) -> Option<(PathBuf, PathBuf)> {
@@ -160,14 +56,15 @@ pub(super) fn is_folder(text: &str, call: &Call<'_>) -> bool {
 /// Says whether a path that is written is below the working directory, and is not one that other
 /// programs obey.
 pub(super) fn is_writable(text: &str, call: &Call<'_>) -> bool {
-    followed(text, call).is_some_and(|(there, here)| {
-        there.strip_prefix(&here).is_ok_and(|rest| {
-            rest.components().next().is_some()
-                && !is_obeyed(rest)
-                && !is_obeyed(Path::new(text))
-                && !looks_like_option(rest)
-        })
-    })
+    let Some((there, here)) = followed(text, call) else { return false };
+    let Ok(rest) = there.strip_prefix(&here) else { return false };
+    // The choice of the working directory includes the path to it.
+    let written = Path::new(text);
+    let written = written.strip_prefix(call.working_dir).or(written.strip_prefix(&here));
+    rest.components().next().is_some()
+        && !is_obeyed(rest)
+        && !is_obeyed(written.unwrap_or(Path::new(text)))
+        && !looks_like_option(rest)
 }
 
 /// Says whether a name on the way begins with a dash: where a pattern matches it, a program would
