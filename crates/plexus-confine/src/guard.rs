@@ -1,10 +1,11 @@
 //! Files in writable places through which a program could run code outside the wall later.
 //!
-//! The full tier mounts those that exist read-only. The landlock tier cannot take a right away
-//! below a directory that it gave it for, and no tier puts placeholders where nothing is. So a
-//! [`Watch`] compares before and after, and the caller reports what changed.
+//! The full tier mounts those that exist read-only. In git directories, where making a file is
+//! enough to have git outside run something, it first puts a [`Mask`] where nothing is: only what
+//! exists can be mounted. The landlock tier cannot take a right away below a directory that it gave
+//! it for. So a [`Watch`] compares before and after, and the caller reports what changed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -15,42 +16,65 @@ use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// Names in a writable directory that tools outside read as code or as the names of programs.
-pub(crate) const IN_A_DIRECTORY: &[&str] = &[
-    // Shells and their helpers.
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".profile",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".envrc",
-    ".mise.toml",
-    ".tool-versions",
-    // Editors.
-    ".vscode",
-    ".idea",
-    ".zed",
-    ".nvim.lua",
-    ".exrc",
-    ".devcontainer",
-    // Agents.
-    ".claude",
-    ".mcp.json",
-    ".cursor",
-    ".codex",
-    ".gemini",
-    ".opencode",
-    // Git hooks of other tools.
-    ".husky",
-    ".pre-commit-config.yaml",
-    ".gitmodules",
+/// What a place holds that says no more than nothing there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Mask {
+    /// A directory without anything in it.
+    EmptyDirectory,
+    /// A file without anything in it.
+    EmptyFile,
+    /// A file that names the directory it is in.
+    ThisDirectory,
+}
+
+/// The text of [`Mask::ThisDirectory`].
+const THIS_DIRECTORY: &str = ".\n";
+
+impl Mask {
+    /// Returns the text of the file; `None` for a directory.
+    pub(crate) fn text(self) -> Option<&'static str> {
+        match self {
+            Self::EmptyDirectory => None,
+            Self::EmptyFile => Some(""),
+            Self::ThisDirectory => Some(THIS_DIRECTORY),
+        }
+    }
+
+    /// Says whether a place holds this and nothing else.
+    fn is_at(self, place: &Path) -> bool {
+        let Ok(meta) = place.symlink_metadata() else { return false };
+        match self.text() {
+            None => meta.is_dir() && fs::read_dir(place).is_ok_and(|mut it| it.next().is_none()),
+            Some(text) => {
+                let mut found = Vec::new();
+                let most = text.len() as u64 + 1;
+                meta.is_file()
+                    && open(place).is_ok_and(|it| it.take(most).read_to_end(&mut found).is_ok())
+                    && found == text.as_bytes()
+            }
+        }
+    }
+}
+
+/// Names in the git directory of a repository or a submodule that git outside runs, or that say
+/// what it runs, and what masks them where they are missing. `commondir` names the directory whose
+/// configuration and hooks count; git takes its own where there is none.
+const IN_A_REPOSITORY: &[(&str, Option<Mask>)] = &[
+    ("hooks", Some(Mask::EmptyDirectory)),
+    ("config", Some(Mask::EmptyFile)),
+    ("config.worktree", Some(Mask::EmptyFile)),
+    ("info/attributes", Some(Mask::EmptyFile)),
+    ("commondir", Some(Mask::ThisDirectory)),
 ];
 
-/// Names in a git directory that git outside runs, or that say what it runs.
-pub(crate) const IN_A_GIT_DIRECTORY: &[&str] =
-    &["hooks", "config", "config.worktree", "info/attributes", "commondir", "gitdir"];
+/// The same in what a repository keeps of a linked worktree.
+const IN_A_WORKTREE: &[(&str, Option<Mask>)] =
+    &[("commondir", None), ("gitdir", None), ("config.worktree", Some(Mask::EmptyFile))];
+
+/// Where git keeps the commands of a rebase that has stopped, which `git rebase --continue` runs.
+/// Git inside must write it, so a change is only reported.
+const STOPPED_REBASE: &str = "rebase-merge/git-rebase-todo";
 
 /// The most submodules whose hooks and configuration are protected one by one.
 const MAX_SUBMODULES: usize = 64;
@@ -62,15 +86,30 @@ const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// The most bytes of one watched place that are compared. Of the files beyond, their sizes are.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
+/// A place to protect.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) path: PathBuf,
+    /// What masks it while nothing is there.
+    pub(crate) mask: Option<Mask>,
+}
+
 /// Returns the places to protect below a writable directory, whether they exist or not.
 #[must_use]
 pub fn places(dir: &Path) -> Vec<PathBuf> {
-    let mut places: Vec<PathBuf> = IN_A_DIRECTORY.iter().map(|name| dir.join(name)).collect();
+    places_of_project(dir).into_iter().map(|place| place.path).collect()
+}
+
+/// Returns the same, with their masks.
+pub(crate) fn places_of_project(dir: &Path) -> Vec<Place> {
+    let unmasked = |path: PathBuf| Place { path, mask: None };
+    let mut places: Vec<Place> =
+        plexus_files::protected().map(|name| unmasked(dir.join(name))).collect();
     let git = dir.join(".git");
     match git.symlink_metadata() {
         Ok(meta) if meta.is_dir() => places.extend(places_of_git(&git)),
         // A link or a file that names another directory: changing it changes whose hooks run.
-        Ok(_) | Err(_) => places.push(git),
+        Ok(_) | Err(_) => places.push(unmasked(git)),
     }
     places
 }
@@ -80,43 +119,61 @@ fn is_git_directory(dir: &Path) -> bool {
     dir.join("HEAD").is_file() && dir.join("objects").is_dir()
 }
 
-/// Returns the places to protect in a git directory and in its submodules.
-#[must_use]
-pub fn places_of_git(git: &Path) -> Vec<PathBuf> {
-    let of = |dir: &Path| -> Vec<PathBuf> {
-        IN_A_GIT_DIRECTORY.iter().map(|name| dir.join(name)).collect()
-    };
-    let mut places = of(git);
-    for family in ["modules", "worktrees"] {
+/// Returns the places to protect in a git directory, and in what it keeps of submodules and linked
+/// worktrees.
+pub(crate) fn places_of_git(git: &Path) -> Vec<Place> {
+    let entries = |family: &str| {
         let entries = fs::read_dir(git.join(family)).into_iter().flatten().flatten();
-        for entry in entries.take(MAX_SUBMODULES) {
-            places.extend(of(&entry.path()));
-        }
-    }
-    places
+        entries.take(MAX_SUBMODULES).map(|entry| entry.path()).collect::<Vec<_>>()
+    };
+    let repositories = std::iter::once(git.to_owned()).chain(entries("modules"));
+    let repositories = repositories.map(|dir| (dir, IN_A_REPOSITORY));
+    let worktrees = entries("worktrees").into_iter().map(|dir| (dir, IN_A_WORKTREE));
+    let all = repositories.chain(worktrees).flat_map(|(dir, names)| {
+        names.iter().map(move |(name, mask)| Place { path: dir.join(name), mask: *mask })
+    });
+    all.collect()
+}
+
+/// Returns where git keeps the commands of stopped rebases.
+fn stopped_rebases(git: &Path) -> Vec<Place> {
+    let worktrees = fs::read_dir(git.join("worktrees")).into_iter().flatten().flatten();
+    let worktrees = worktrees.take(MAX_SUBMODULES).map(|entry| entry.path());
+    let dirs = std::iter::once(git.to_owned()).chain(worktrees);
+    dirs.map(|dir| Place { path: dir.join(STOPPED_REBASE), mask: None }).collect()
 }
 
 /// The state of the places to protect, to be compared after the program has worked.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Watch {
     before: Vec<(PathBuf, Option<[u8; 32]>)>,
+    /// What says as much as nothing. A watch of an earlier release has none.
+    #[serde(default)]
+    masks: BTreeMap<PathBuf, Mask>,
 }
 
 impl Watch {
     /// Looks at the places below these directories.
     #[must_use]
     pub fn begin(dirs: &[PathBuf]) -> Self {
-        let of = |dir: &PathBuf| match is_git_directory(dir) {
-            // The repository of a linked worktree.
-            true => places_of_git(dir),
-            false => places(dir),
+        let of = |dir: &PathBuf| {
+            // The repository of a linked worktree is writable as a whole.
+            let (git, mut places) = match is_git_directory(dir) {
+                true => (dir.clone(), places_of_git(dir)),
+                false => (dir.join(".git"), places_of_project(dir)),
+            };
+            places.extend(stopped_rebases(&git));
+            places
         };
-        let places: BTreeSet<PathBuf> = dirs.iter().flat_map(of).collect();
-        let before = places.into_iter().map(|place| {
-            let digest = digest(&place);
-            (place, digest)
+        let places: Vec<Place> = dirs.iter().flat_map(of).collect();
+        let masks: BTreeMap<PathBuf, Mask> =
+            places.iter().filter_map(|place| Some((place.path.clone(), place.mask?))).collect();
+        let paths: BTreeSet<PathBuf> = places.into_iter().map(|place| place.path).collect();
+        let before = paths.into_iter().map(|path| {
+            let state = state(&path, masks.get(&path));
+            (path, state)
         });
-        Self { before: before.collect() }
+        Self { before: before.collect(), masks }
     }
 
     /// Returns the places that are different now.
@@ -124,7 +181,8 @@ impl Watch {
     pub fn changed(&self) -> Vec<PathBuf> {
         let mut changed: Vec<PathBuf> = Vec::new();
         for (place, before) in &self.before {
-            if digest(place) != *before && !changed.iter().any(|known| place.starts_with(known)) {
+            let is_known = |known: &PathBuf| place.starts_with(known);
+            if state(place, self.masks.get(place)) != *before && !changed.iter().any(is_known) {
                 changed.push(place.clone());
             }
         }
@@ -132,7 +190,15 @@ impl Watch {
     }
 }
 
-/// A digest of everything at a place; `None` when nothing is there.
+/// A digest of everything at a place; `None` when nothing is there, or what says the same.
+fn state(place: &Path, mask: Option<&Mask>) -> Option<[u8; 32]> {
+    match mask {
+        Some(mask) if mask.is_at(place) => None,
+        Some(_) | None => digest(place),
+    }
+}
+
+/// A digest of everything at a path; `None` when nothing is there.
 fn digest(place: &Path) -> Option<[u8; 32]> {
     place.symlink_metadata().ok()?;
     let mut hasher = Sha256::new();
@@ -214,6 +280,27 @@ mod tests {
         fs::create_dir(at(".vscode")).unwrap();
         let mut expected = vec![at(".envrc"), at(".git/config"), at(".git/hooks"), at(".vscode")];
         expected.sort();
+        assert_eq!(watch.changed(), expected);
+    }
+
+    #[test]
+    fn a_watch_takes_a_mask_for_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let git = dir.path().join(".git");
+        fs::create_dir_all(git.join("objects")).unwrap();
+        fs::write(git.join("HEAD"), "ref: refs/heads/main").unwrap();
+        let watch = Watch::begin(&[dir.path().to_owned()]);
+        fs::create_dir_all(git.join("hooks")).unwrap();
+        fs::create_dir_all(git.join("info")).unwrap();
+        fs::write(git.join("info/attributes"), "").unwrap();
+        fs::write(git.join("commondir"), THIS_DIRECTORY).unwrap();
+        assert_eq!(watch.changed(), Vec::<PathBuf>::new());
+
+        fs::write(git.join("commondir"), "./x\n").unwrap();
+        fs::create_dir_all(git.join("rebase-merge")).unwrap();
+        fs::write(git.join(STOPPED_REBASE), "exec true").unwrap();
+        fs::write(git.join("hooks/pre-commit"), "#!/bin/sh").unwrap();
+        let expected = ["commondir", "hooks", STOPPED_REBASE].map(|name| git.join(name));
         assert_eq!(watch.changed(), expected);
     }
 

@@ -91,8 +91,8 @@ impl Machine {
     #[must_use]
     pub fn gaps(&self, tier: Tier) -> Vec<&'static str> {
         let mut gaps = vec![
-            "names and arguments of other processes can be seen, and the scheduling of those of \
-             the same user changed",
+            "names, arguments, connections and mounts of other processes can be seen, and the \
+             scheduling of those of the same user changed",
             "memory, processor time and the number of processes are not limited",
             "an allowed host that takes uploads is a way out for everything that can be read",
             "code that the program leaves in the working directory (build scripts, tests) is not \
@@ -100,8 +100,8 @@ impl Machine {
         ];
         match tier {
             Tier::Full => gaps.push(
-                "files that run code outside and do not exist yet (a new .git, .vscode or .envrc) \
-                 can be made; they are reported afterwards",
+                "files that run code outside and do not exist yet (a new .git, .vscode or .envrc), \
+                 except in git directories, can be made; they are reported afterwards",
             ),
             Tier::Landlock => gaps.extend([
                 "git hooks and configuration in the working directory, and editor and agent \

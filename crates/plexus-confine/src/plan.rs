@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::guard::{Mask, Place};
 use crate::machine::{CannotBuild, Machine, Tier};
 use crate::profile::{DEVICES, SECRETS_OF_THE_SYSTEM, SYSTEM, TERMINALS, TOOL_CHAINS};
 use crate::wall::{Doors, Profile, Wall};
@@ -34,6 +35,10 @@ pub struct Plan {
     pub devices: BTreeSet<PathBuf>,
     /// Below `write`, and not to be changed. The full tier mounts those that exist read-only.
     pub protect: BTreeSet<PathBuf>,
+    /// Those of them that the full tier makes where nothing is, so that the program cannot. A plan
+    /// of an earlier release has none.
+    #[serde(default)]
+    pub(crate) masks: BTreeMap<PathBuf, Mask>,
     /// Below `read`, and empty inside. Full tier only; the landlock tier lists around them.
     pub hide: BTreeSet<PathBuf>,
     /// Names that are links, and what they lead to.
@@ -130,7 +135,8 @@ pub fn plan(wall: &Wall, machine: &Machine) -> Result<Plan, PlanError> {
         read: BTreeSet::new(),
         write: BTreeSet::from([working_dir.clone()]),
         devices: BTreeSet::new(),
-        protect: guard::places(&working_dir).into_iter().collect(),
+        protect: BTreeSet::new(),
+        masks: BTreeMap::new(),
         hide: BTreeSet::new(),
         links: BTreeMap::new(),
         apart: BTreeSet::new(),
@@ -147,16 +153,19 @@ pub fn plan(wall: &Wall, machine: &Machine) -> Result<Plan, PlanError> {
         gaps: machine.gaps(tier).into_iter().map(str::to_owned).collect(),
         working_dir,
     };
+    plan.guard(guard::places_of_project(&plan.working_dir));
     for path in &wall.write {
         let path = writable(path, "writable path", home.as_deref())?;
-        plan.protect.extend(guard::places(&path));
+        plan.guard(guard::places_of_project(&path));
         plan.write.insert(path);
     }
     // A path that the operator lists as writable is writable, even where a guard would protect it.
     let listed = plan.write.clone();
-    plan.protect.retain(|place| !listed.iter().any(|path| path.starts_with(place)));
+    let is_listed = |place: &PathBuf| listed.iter().any(|path| path.starts_with(place));
+    plan.protect.retain(|place| !is_listed(place));
+    plan.masks.retain(|place, _| !is_listed(place));
     for dir in git::directories(&plan.working_dir) {
-        plan.protect.extend(guard::places_of_git(&dir));
+        plan.guard(guard::places_of_git(&dir));
         plan.write.insert(dir);
     }
     let files = [Some(plan.temp_dir.clone()), wall.doors.socket.clone()];
@@ -202,6 +211,13 @@ fn writable(path: &Path, role: &'static str, home: Option<&Path>) -> Result<Path
 }
 
 impl Plan {
+    /// Adds places to protect.
+    fn guard(&mut self, places: Vec<Place>) {
+        let masks = places.iter().filter_map(|place| Some((place.path.clone(), place.mask?)));
+        self.masks.extend(masks);
+        self.protect.extend(places.into_iter().map(|place| place.path));
+    }
+
     fn add_profile(&mut self, home: Option<&Path>) {
         let sees_secrets = sees_secrets();
         for system in SYSTEM.iter().map(Path::new) {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{ErrorKind, Write as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::mount::{mount, mount_change, unmount};
 
 use crate::apart::OPEN;
+use crate::guard::Mask;
 use crate::mounts::{self, Table, attach, hold};
 use crate::plan::Plan;
 use crate::stage::StageError;
@@ -243,15 +245,22 @@ fn protect(plan: &Plan) -> Result<(), StageError> {
         attach(&hold(&path)?, &path)
     };
     for place in &plan.protect {
-        // A link in a writable directory cannot be held by a mount: the watch reports a change.
-        let meta = plan.inside(place).symlink_metadata();
-        if !meta.is_ok_and(|meta| meta.is_file() || meta.is_dir()) {
-            continue;
-        }
         let Some(root) = place.ancestors().find(|dir| plan.write.contains(*dir)) else { continue };
         let mut on_the_way: Vec<&Path> =
             place.ancestors().skip(1).take_while(|dir| *dir != root).collect();
         on_the_way.reverse();
+        // A link in a writable directory cannot be held by a mount: the watch reports a change.
+        let is_link = |dir: &&Path| plan.inside(dir).is_symlink();
+        if on_the_way.iter().any(is_link) {
+            continue;
+        }
+        if let Some(mask) = plan.masks.get(place) {
+            put_mask(&plan.inside(place), *mask)?;
+        }
+        let meta = plan.inside(place).symlink_metadata();
+        if !meta.is_ok_and(|meta| meta.is_file() || meta.is_dir()) {
+            continue;
+        }
         for dir in on_the_way {
             if !pinned.contains(&dir) {
                 mount_again(dir)?;
@@ -261,6 +270,36 @@ fn protect(plan: &Plan) -> Result<(), StageError> {
         mount_again(place)?;
     }
     Ok(())
+}
+
+/// Makes what stands for nothing at a place in a git directory, unless something is there. It stays
+/// after the run: another run may rely on it, and the kernel would take its mount away with it.
+fn put_mask(place: &Path, mask: Mask) -> Result<(), StageError> {
+    // Git needs no `info`, so it may be missing.
+    let made = place.parent().map_or(Ok(()), make_dir).and_then(|()| match mask.text() {
+        None => fs::create_dir(place),
+        Some(text) => fs::File::create_new(place).and_then(|mut it| it.write_all(text.as_bytes())),
+    });
+    match made.map_err(|error| (error.kind(), error)) {
+        Ok(()) => Ok(()),
+        // The repository is gone, or this program cannot write it either.
+        Err((
+            ErrorKind::AlreadyExists
+            | ErrorKind::NotFound
+            | ErrorKind::NotADirectory
+            | ErrorKind::PermissionDenied
+            | ErrorKind::ReadOnlyFilesystem,
+            _,
+        )) => Ok(()),
+        Err((_, error)) => Err(StageError::path("mask", place, error)),
+    }
+}
+
+fn make_dir(dir: &Path) -> std::io::Result<()> {
+    match fs::create_dir(dir) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Makes every mount read-only except the writable ones. Each mount keeps the flags that it has,

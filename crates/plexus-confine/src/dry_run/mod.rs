@@ -213,6 +213,7 @@ fn plan_over_copy(wall: &Wall, machine: &Machine, dir: &RunDir) -> Result<Plan, 
     }
     // In a copy everything may be changed, and the change is listed.
     planned.protect.clear();
+    planned.masks.clear();
     planned.write.remove(&planned.working_dir);
     planned.layers.insert(planned.working_dir.clone(), dir.path().join("overlay"));
     planned.is_dry_run = true;

@@ -62,6 +62,17 @@ fn git(inside: &Inside) -> Result<()> {
          git status --short",
     )?;
     ensure!(log == "two\n", "{log}");
+    let log = inside.script(
+        "echo s >> two; git stash -q; git stash pop -q; git commit -qam three
+         git switch -q main; echo m > m; git add m; git commit -qm m; git switch -q side
+         GIT_SEQUENCE_EDITOR=\"sed -i '1iexec true'\" git rebase -q -i main
+         git switch -q main; git merge -q --no-ff -m merged side; git tag t; git branch -d side >&2
+         git worktree add -q inner 2>&1; echo w > inner/w; git -C inner add w
+         git -C inner commit -qm inner; git worktree remove --force inner
+         git pack-refs --all; git gc -q --prune=now; git fsck --no-progress; git status --short
+         git log --topo-order --format=%s",
+    )?;
+    ensure!(log == "merged\nthree\nm\ntwo\none\n", "{log}");
     Ok(())
 }
 

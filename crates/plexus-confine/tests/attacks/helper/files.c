@@ -147,6 +147,9 @@ static enum outcome replace_git_config(void) {
   can_open(work(".git/config.new"), O_WRONLY | O_CREAT);
   return by(rename(work(".git/config.new"), work(".git/config")));
 }
+static enum outcome git_commondir(void) {
+  return can_open(work(".git/commondir"), O_WRONLY | O_CREAT);
+}
 static enum outcome swap_git(void) { return by(rename(work(".git"), work("was-git"))); }
 static enum outcome editor_settings(void) {
   return can_open(work(".vscode/settings.json"), O_WRONLY | O_APPEND);
@@ -200,6 +203,7 @@ const struct attack file_attacks[] = {
     {"git_hook", git_hook},
     {"git_config", git_config},
     {"replace_git_config", replace_git_config},
+    {"git_commondir", git_commondir},
     {"swap_git", swap_git},
     {"editor_settings", editor_settings},
     {"agent_settings", agent_settings},

@@ -58,6 +58,8 @@ static enum outcome take_descriptor(void) {
 }
 static enum outcome open_descriptor(void) { return can_open(proc("fd/0"), O_RDONLY); }
 static enum outcome see_arguments(void) { return can_open(proc("cmdline"), O_RDONLY); }
+static enum outcome see_connections(void) { return can_open(proc("net/tcp"), O_RDONLY); }
+static enum outcome see_mounts(void) { return can_open(proc("mountinfo"), O_RDONLY); }
 static enum outcome limit_victim(void) {
   struct rlimit limit = {1, 1};
   return by(prlimit(victim(), RLIMIT_CPU, &limit, NULL));
@@ -91,6 +93,8 @@ const struct attack process_attacks[] = {
     {"take_descriptor", take_descriptor},
     {"open_descriptor", open_descriptor},
     {"see_arguments", see_arguments},
+    {"see_connections", see_connections},
+    {"see_mounts", see_mounts},
     {"limit_victim", limit_victim},
     {"slow_victim", slow_victim},
     {"pin_victim", pin_victim},
