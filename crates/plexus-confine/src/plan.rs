@@ -66,6 +66,10 @@ pub struct Plan {
     pub layers: BTreeMap<PathBuf, PathBuf>,
     /// The working directory is such a layer, and all processes end with the first.
     pub is_dry_run: bool,
+    /// The most bytes of one file that the program may write. A plan of an earlier release has no
+    /// limit.
+    #[serde(default)]
+    pub(crate) max_file_bytes: Option<u64>,
     /// Files that are copied into the temporary directory: git's configuration.
     pub copies: Vec<(PathBuf, PathBuf)>,
     /// Links that are made in the temporary directory, name and target: cargo's home.
@@ -148,6 +152,7 @@ pub fn plan(wall: &Wall, machine: &Machine) -> Result<Plan, PlanError> {
         model_variable: None,
         layers: BTreeMap::new(),
         is_dry_run: false,
+        max_file_bytes: None,
         copies: Vec::new(),
         cache_links: BTreeMap::new(),
         gaps: machine.gaps(tier).into_iter().map(str::to_owned).collect(),

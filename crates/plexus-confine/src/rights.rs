@@ -63,3 +63,13 @@ pub(crate) fn close_descriptors() -> Result<(), StageError> {
     }
     Ok(())
 }
+
+/// Limits how large a file this process and those that it starts may make. The kernel ends a process
+/// that wants more with `SIGXFSZ`.
+pub(crate) fn limit_files(bytes: u64) -> Result<(), StageError> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let most = getrlimit(Resource::Fsize).maximum.map_or(bytes, |most| most.min(bytes));
+    let limit = Rlimit { current: Some(most), maximum: Some(most) };
+    setrlimit(Resource::Fsize, limit)
+        .map_err(|error| StageError::new("limit the size of files", error))
+}

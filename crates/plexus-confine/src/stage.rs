@@ -94,6 +94,9 @@ pub fn run(mut args: impl Iterator<Item = OsString>) -> Result<(), StageError> {
     }
     let program = args.next().filter(|_| word == "--").ok_or_else(usage)?;
     build(&mut plan)?;
+    if let Some(bytes) = plan.max_file_bytes {
+        rights::limit_files(bytes)?;
+    }
     let mut command = command(&plan, &program);
     command.args(args);
     let error = if plan.is_dry_run {

@@ -31,7 +31,8 @@ use crate::wall::{Doors, Profile, Wall};
 pub struct Limits {
     /// How long the program may run. It is killed then, with what it started.
     pub time: Duration,
-    /// How much it may write, temporary files included: more ends it.
+    /// How much it may write, temporary files included: more ends it. No file can have more, and the
+    /// sum is measured from time to time and at the end.
     pub bytes: u64,
     /// How many changes are listed.
     pub changes: usize,
@@ -134,6 +135,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// How often the size of what it wrote is looked at.
 const MEASURE_EVERY: Duration = Duration::from_millis(250);
 
+/// The code with which a shell, and our stage, pass on that `SIGXFSZ` ended a program.
+const FILE_TOO_LARGE: i32 = 128 + rustix::process::Signal::XFSZ.as_raw();
+
 /// Runs a program within this wall, over a copy, without network. Blocks for [`Limits::time`] at
 /// most, and a little for the comparison.
 ///
@@ -156,6 +160,7 @@ pub fn run(
         .ok_or_else(|| fail("start the program")(io::ErrorKind::InvalidInput.into()))?;
     let dir = RunDir::new().map_err(fail("make a directory for the dry run"))?;
     let mut planned = plan_over_copy(wall, machine, &dir)?;
+    planned.max_file_bytes = Some(limits.bytes);
     let working_dir = planned.working_dir.clone();
     let before = Before::hold(&working_dir).map_err(fail("look at the working directory"))?;
     if let Some(start_in) = program.start_in {
@@ -250,6 +255,15 @@ fn follow(mut child: Child, written: &Path, limits: Limits) -> io::Result<(End, 
         }
     }
     child.wait()?;
+    // A program may write the most just before it ends. One that wanted a larger file than it may
+    // make was ended by the kernel.
+    let end = match end {
+        End::Exited(FILE_TOO_LARGE) => End::TooLarge,
+        End::Exited(_) | End::Killed(_) if changes::is_larger(written, limits.bytes) => {
+            End::TooLarge
+        }
+        end => end,
+    };
     let text = |thread: Option<std::thread::JoinHandle<String>>| {
         thread.and_then(|thread| thread.join().ok()).unwrap_or_default()
     };
