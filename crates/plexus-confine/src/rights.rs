@@ -64,8 +64,8 @@ pub(crate) fn close_descriptors() -> Result<(), StageError> {
     Ok(())
 }
 
-/// Limits how large a file this process and those that it starts may make. The kernel ends a process
-/// that wants more with `SIGXFSZ`.
+/// Limits how large a file this process and those that it starts may make. The kernel ends a
+/// process that wants more with `SIGXFSZ`.
 pub(crate) fn limit_files(bytes: u64) -> Result<(), StageError> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let most = getrlimit(Resource::Fsize).maximum.map_or(bytes, |most| most.min(bytes));

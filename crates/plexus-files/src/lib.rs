@@ -1,6 +1,6 @@
-//! Files that an untrusted program may write: which of them other programs obey ([`is_obeyed`]), and
-//! removing a directory that it has filled, even while it still changes it ([`remove_all`]). Also
-//! files that only their owner can read ([`write_private`]).
+//! Files that an untrusted program may write: which of them other programs obey ([`is_obeyed`]),
+//! and removing a directory that it has filled, even while it still changes it ([`remove_all`]).
+//! Also files that only their owner can read ([`write_private`]).
 //!
 //! While a directory is removed, such a program can replace a directory by a link at any moment,
 //! take all rights from one, and nest them deeper than a path can be long or a stack can follow. So:

@@ -4,8 +4,8 @@
 //! An allow looks only at where the path really leads. A deny looks at that and at the path as it
 //! was written, so that a link into a denied tree and a link out of it are both denied.
 //!
-//! An allow of changes covers a file that programs obey only if the pattern names it: `Edit(src/**)`
-//! does not cover `src/x/.git/config`.
+//! An allow of changes covers a file that programs obey only if the pattern names it:
+//! `Edit(src/**)` does not cover `src/x/.git/config`.
 
 use std::path::Path;
 
