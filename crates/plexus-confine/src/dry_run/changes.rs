@@ -5,12 +5,13 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use plexus_files::HeldDir;
 use serde::{Deserialize, Serialize};
-
-use super::before::Before;
 
 /// The most bytes of a changed text that are kept, for each of before and after.
 const MAX_TEXT_BYTES: u64 = 64 * 1024;
+/// The most names of one directory that are listed: as many changes are never shown.
+const MAX_NAMES: usize = 10_000;
 /// The attribute with which a directory of the upper layer hides what lies below it.
 const OPAQUE: &str = "user.overlay.opaque";
 
@@ -58,7 +59,7 @@ impl Change {
 
 /// Lists up to `most` changes of `upper` over what was there before, sorted by path, and whether
 /// there are more.
-pub(super) fn list(upper: &Path, before: &Before, most: usize) -> io::Result<(Vec<Change>, bool)> {
+pub(super) fn list(upper: &Path, before: &HeldDir, most: usize) -> io::Result<(Vec<Change>, bool)> {
     let mut found = Found { upper, before, most, changes: Vec::new() };
     // The program chose how deep its directories lie, so nothing here recurses.
     let mut left = vec![PathBuf::new()];
@@ -94,7 +95,7 @@ pub(super) fn is_larger(dir: &Path, bytes: u64) -> bool {
 /// The changes found so far.
 struct Found<'a> {
     upper: &'a Path,
-    before: &'a Before,
+    before: &'a HeldDir,
     most: usize,
     changes: Vec<Change>,
 }
@@ -105,7 +106,7 @@ impl Found<'_> {
         let dir = self.upper.join(below);
         // A directory that was removed and made again: what it had is gone.
         if is_opaque(&dir) {
-            for name in self.before.names(below) {
+            for name in self.before.names(below, MAX_NAMES).unwrap_or_default() {
                 let path = below.join(name);
                 if self.upper.join(&path).symlink_metadata().is_err() {
                     self.removed(path);
@@ -167,7 +168,7 @@ impl Found<'_> {
         }
         if new.is_symlink() {
             let target = fs::read_link(&after).ok();
-            return target.is_some() && self.before.link(path) == target;
+            return target.is_some() && self.before.link(path).ok() == target;
         }
         if !new.is_file() {
             return true;
@@ -216,7 +217,7 @@ mod tests {
     fn directories_deeper_than_a_stack_can_follow_are_listed() {
         let (upper, before) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         nested_below(upper.path());
-        let before = Before::hold(before.path()).unwrap();
+        let before = HeldDir::hold(before.path()).unwrap();
         let listed = on_a_small_stack(|| list(upper.path(), &before, 10_000).unwrap());
         assert!(listed.0.len() > 1_000 && !listed.1, "{}", listed.0.len());
         assert_eq!(listed.0[0].path, Path::new("d"));

@@ -3,7 +3,6 @@
 //! A preview, not a promise: no network, no other process to talk to, another time. Nothing may be
 //! decided by it alone. Needs the full tier.
 
-mod before;
 mod changes;
 
 use std::collections::BTreeMap;
@@ -14,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use plexus_files::HeldDir;
 use serde::{Deserialize, Serialize};
 
 pub use changes::{Change, ChangeKind};
 
-use self::before::Before;
 use crate::machine::{CannotBuild, Machine, Tier};
 use crate::plan::{Plan, PlanError, plan};
 use crate::probe::{NotProbed, StageProgram, cannot, check};
@@ -162,7 +161,7 @@ pub fn run(
     let mut planned = plan_over_copy(wall, machine, &dir)?;
     planned.max_file_bytes = Some(limits.bytes);
     let working_dir = planned.working_dir.clone();
-    let before = Before::hold(&working_dir).map_err(fail("look at the working directory"))?;
+    let before = HeldDir::hold(&working_dir).map_err(fail("look at the working directory"))?;
     if let Some(start_in) = program.start_in {
         planned.working_dir = start_below(start_in, &working_dir)?;
     }
