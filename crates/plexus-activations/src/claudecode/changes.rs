@@ -11,7 +11,8 @@ use super::ClaudeCode;
 
 /// What is said where no beginning was noted.
 const NOT_NOTED: &str = "no beginning of the files was noted: the directory was in no git \
-    repository, or noting it took too long. Changes by shell commands are not told.";
+    repository, noting it failed as the log of the server says, or another server or an earlier \
+    version noted it. Changes by shell commands are not told.";
 
 impl ClaudeCode {
     pub(super) async fn changes(

@@ -28,6 +28,7 @@ mod many;
 mod names;
 mod network;
 mod parked;
+mod planted;
 mod prestart;
 mod pruned;
 mod puppet;

@@ -1,39 +1,57 @@
 //! What changed in a session's directory since the session began.
 //!
-//! Where the directory belongs to a git repository, [`Beginnings::note`] keeps the state of its
-//! files when the session is created: a tree, in objects of our own below the data directory. The
-//! user's index, references and objects are only read. [`Beginnings::since`] compares the files of
-//! now with that tree. Where there is no repository, or none was kept, the edits that the agent's
-//! tools recorded are shown ([`edits`]).
+//! Where the directory belongs to a git repository, [`Beginnings::note`] keeps a [`Snapshot`] of
+//! its files when the session is created, below the data directory. [`Beginnings::since`] takes
+//! another and compares them. What a file had before comes from the objects of the repository, or
+//! from a copy if it was not among them. Where there is no repository, or no snapshot was kept, the
+//! edits that the agent's tools recorded are shown ([`edits`]).
+//!
+//! No program reads the directory: git would obey the configuration of every repository in it,
+//! which an agent may have written. The files of repositories are read as data ([`repository`]).
 
+mod content;
 mod diff;
 pub mod edits;
-mod git;
+mod ignored;
 mod repository;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::io;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
 use plexus_core::SessionId;
+use plexus_files::HeldDir;
 use plexus_wire::{PathChange, PreviewedChange};
-use serde::{Deserialize, Serialize};
 
-use self::diff::{MAX_DIFF, alone, by_path};
-use self::git::Shadow;
-use self::repository::{Repository, copy};
+use self::content::ContentId;
+use self::diff::{Differ, MAX_DIFF};
+use self::ignored::Rules;
+use self::repository::{Objects, Repository};
+use self::snapshot::{Deadline, Difference, Directory, Entry, Kind, MAX_CONTENT, Snapshot};
 
-/// How long the creation of a session waits for its beginning to be noted. A tree that takes longer
-/// is not noted.
+/// How long the creation of a session waits for its beginning to be noted. A directory that takes
+/// longer is not noted.
 const MAX_NOTE: Duration = Duration::from_secs(5);
 
-/// How long the index of a repository may be. That of a million files has 100 MB.
-const MAX_INDEX: u64 = 256 * 1024 * 1024;
+/// How long files are compared. What is left then has no difference.
+const MAX_COMPARE: Duration = Duration::from_secs(10);
+
+/// How long a comparison is waited for. A file system may answer no more.
+const MAX_WAIT: Duration = Duration::from_secs(20);
+
+/// How many contents are copied for a session, and how many bytes they have together.
+const MAX_COPIES: usize = 10_000;
+const MAX_COPIED: usize = 64 * 1024 * 1024;
 
 /// How many files are listed.
 pub const MAX_FILES: usize = 500;
@@ -41,17 +59,13 @@ pub const MAX_FILES: usize = 500;
 /// How many bytes all differences of an answer may have together.
 pub(crate) const MAX_DIFFS: usize = 2 * 1024 * 1024;
 
+/// The file that keeps a beginning: its repository as one line of JSON, and its snapshot.
+const NOTED: &str = "beginning";
+
 /// The beginnings of sessions, in a directory of the server.
 #[derive(Clone, Debug)]
 pub struct Beginnings {
     dir: PathBuf,
-}
-
-/// What is kept of a beginning, beside its objects and its index.
-#[derive(Serialize, Deserialize)]
-struct Kept {
-    tree: String,
-    top: PathBuf,
 }
 
 /// Changes of a directory.
@@ -74,126 +88,28 @@ impl Beginnings {
         self.dir.join(session.to_string())
     }
 
-    /// A new directory for one call of git.
-    fn scratch(&self) -> PathBuf {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        self.dir.join(format!("git-{}-{n}", std::process::id()))
-    }
-
     /// Notes how the files of a directory are now. Where that is not possible, nothing is noted.
     pub async fn note(&self, session: SessionId, dir: &Path) {
-        let noting = tokio::time::timeout(MAX_NOTE, self.try_note(session, dir)).await;
-        match noting.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut))) {
-            Ok(()) => {}
-            Err(error) => {
-                tracing::debug!(%session, %error, "the files of a new session were not noted");
-                self.forget(session);
-            }
-        }
-    }
-
-    async fn try_note(&self, session: SessionId, dir: &Path) -> io::Result<()> {
-        let dir = dir.canonicalize()?;
-        let found = dir.clone();
-        let Some(of) = blocking(move || Repository::of(&found)).await? else { return Ok(()) };
-        let below = dir.strip_prefix(&of.top).map(Path::to_owned).unwrap_or_default();
-        let shadow = Shadow::make(self.scratch(), &of, None)?;
-        // The user's index knows which files are unchanged, so that they are not read. A split
-        // index needs files that were not copied, so it is dropped.
-        let (index, to) = (of.index.clone(), shadow.index());
-        if blocking(move || copy(&index, &to, MAX_INDEX)).await?.is_ok()
-            && shadow.git(&["update-index", "-q", "--no-split-index"]).await.is_err()
-        {
-            fs::remove_file(shadow.index())?;
-        }
-        let below = below.as_path().to_str().filter(|path| !path.is_empty()).unwrap_or(".");
-        match shadow.git(&["add", "--all", "--ignore-errors", "--", below]).await {
-            // A file that cannot be read is left out; git says so by how it ends.
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => return Err(error),
-            Ok(_) | Err(_) => {}
-        }
-        let tree = String::from_utf8_lossy(&shadow.git(&["write-tree"]).await?.bytes).into_owned();
-        let kept = Kept { tree: tree.trim().to_owned(), top: of.top.clone() };
         let place = self.of(session);
-        let mut builder = fs::DirBuilder::new();
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(&place)?;
-        fs::rename(shadow.dir().join("objects"), place.join("objects"))?;
-        fs::remove_file(place.join("objects/info/alternates"))?;
-        fs::rename(shadow.index(), place.join("index"))?;
-        fs::write(place.join("kept.json"), serde_json::to_vec(&kept)?)
+        let (at, dir) = (place.clone(), dir.to_owned());
+        let noted = within(MAX_NOTE, move || note(&at, &dir)).await.and_then(|found| {
+            // Only now, because a snapshot that comes too late may have changes of the agent in it.
+            found.map_or(Ok(()), |snapshot| fs::rename(snapshot, place.join(NOTED)))
+        });
+        if let Err(error) = noted {
+            tracing::info!(%session, %error, "the files of a new session were not noted");
+            self.forget(session);
+        }
     }
 
     /// Returns what changed in a directory since its session began; `None` when its beginning was
     /// not noted.
     ///
     /// # Errors
-    /// When git is missing, takes too long, or cannot read what it needs.
+    /// When the directory cannot be read, has too many files, or takes too long.
     pub async fn since(&self, session: SessionId, dir: &Path) -> io::Result<Option<Changed>> {
-        let place = self.of(session);
-        let Ok(kept) = fs::read(place.join("kept.json")) else { return Ok(None) };
-        let kept: Kept = serde_json::from_slice(&kept)?;
-        let found = dir.to_owned();
-        let of = blocking(move || Repository::of(&found)).await?;
-        let Some(of) = of.filter(|of| of.top == kept.top) else {
-            return Err(io::Error::other("its repository is gone"));
-        };
-        let shadow = Shadow::make(self.scratch(), &of, Some(&place.join("objects")))?;
-        fs::copy(place.join("index"), shadow.index())?;
-        let below = dir.canonicalize()?;
-        let below = below.strip_prefix(&of.top).unwrap_or(Path::new(""));
-        let Some(below) = below.to_str() else {
-            return Err(io::Error::other("its path is not UTF-8"));
-        };
-        let path = if below.is_empty() { "." } else { below };
-        let plain = ["--no-ext-diff", "--no-textconv", "--no-color", "--no-renames"];
-        let diff = |more: &[&'static str]| -> Vec<String> {
-            let words = ["diff"].into_iter().chain(plain).chain(more.iter().copied());
-            words.chain([kept.tree.as_str(), "--", path]).map(str::to_owned).collect()
-        };
-        let list = diff(&["--name-status", "-z"]);
-        let list: Vec<&str> = list.iter().map(String::as_str).collect();
-        let patch = diff(&["--patch", "--unified=3"]);
-        let patch: Vec<&str> = patch.iter().map(String::as_str).collect();
-        let listed = shadow.git(&list).await?;
-        let patch = shadow.git(&patch).await?;
-        let others = ["ls-files", "-z", "--others", "--exclude-standard", "--", path];
-        let others = shadow.git(&others).await?;
-        let diffs = by_path(&String::from_utf8_lossy(&patch.bytes));
-        let mut changes: Vec<PreviewedChange> = Vec::new();
-        for (status, name) in pairs(&listed.bytes) {
-            let change = match status.as_str() {
-                "A" => PathChange::Added,
-                "D" => PathChange::Removed,
-                _ => PathChange::Modified,
-            };
-            let diff = diffs.get(&name).cloned();
-            changes.push(change_of(name, change, diff.ok_or("its difference is not shown")));
-        }
-        let known: BTreeSet<String> = changes.iter().map(|change| change.path.clone()).collect();
-        let top = of.top.clone();
-        let new = names(&others.bytes).filter(|name| !known.contains(name)).take(MAX_FILES + 1);
-        let new: Vec<String> = new.collect();
-        let new = blocking(move || {
-            new.into_iter()
-                .map(|name| {
-                    let content = read_new(&top.join(&name));
-                    change_of(name, PathChange::Added, content)
-                })
-                .collect::<Vec<_>>()
-        });
-        changes.extend(new.await?);
-        changes.sort_by(|a, b| a.path.cmp(&b.path));
-        let cut = listed.cut || others.cut || changes.len() > MAX_FILES;
-        changes.truncate(MAX_FILES);
-        for change in &mut changes {
-            // From the session's directory, not from the top of the repository.
-            let from = change.path.strip_prefix(below).map(|path| path.trim_start_matches('/'));
-            change.path = from.unwrap_or(&change.path).to_owned();
-        }
-        bound(&mut changes);
-        Ok(Some(Changed { changes, cut }))
+        let (place, dir) = (self.of(session), dir.to_owned());
+        within(MAX_WAIT, move || since(&place, &dir)).await
     }
 
     /// Removes what is kept of a session.
@@ -207,52 +123,175 @@ impl Beginnings {
     }
 }
 
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)
+/// Runs something that waits for a disk.
+async fn within<T: Send + 'static>(
+    time: Duration,
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let done = tokio::time::timeout(time, tokio::task::spawn_blocking(work)).await;
+    done.map_err(|_| io::Error::from(ErrorKind::TimedOut))?.map_err(io::Error::other)?
 }
 
-fn names(bytes: &[u8]) -> impl Iterator<Item = String> {
-    bytes
-        .split(|byte| *byte == 0)
-        .filter(|name| !name.is_empty())
-        .map(|name| String::from_utf8_lossy(name).into_owned())
+/// Keeps how the files of a directory are now, in a file at `place` that the caller then renames.
+/// `None` where there is no repository.
+fn note(place: &Path, dir: &Path) -> io::Result<Option<PathBuf>> {
+    let deadline = Deadline::after(MAX_NOTE);
+    let dir = dir.canonicalize()?;
+    let Some((repository, indexed)) = Repository::of(&dir)? else { return Ok(None) };
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700);
+    builder.create(place)?;
+    let mut copies = Copies { dir: place.join("contents"), count: 0, bytes: 0 };
+    builder.create(&copies.dir)?;
+    let held = HeldDir::hold(&dir)?;
+    let of = directory(&held, &dir, &repository);
+    let snapshot = Snapshot::take(&of, &indexed, deadline, |id, content| copies.add(id, content))?;
+    let noted = place.join("taken");
+    let mut bytes = serde_json::to_vec(&repository)?;
+    bytes.push(b'\n');
+    bytes.extend(snapshot.to_bytes());
+    fs::write(&noted, bytes)?;
+    Ok(Some(noted))
 }
 
-/// Reads `STATUS NUL PATH NUL …`.
-fn pairs(bytes: &[u8]) -> Vec<(String, String)> {
-    let words: Vec<String> = names(bytes).collect();
-    words.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
-}
-
-fn change_of(path: String, change: PathChange, diff: Result<String, &str>) -> PreviewedChange {
-    let (diff, why) = match diff {
-        Ok(diff) if diff.len() > MAX_DIFF => (None, Some("its difference is too long".to_owned())),
-        Ok(diff) if diff.lines().any(|line| line.starts_with("Binary files ")) => {
-            (None, Some("it is not text".to_owned()))
-        }
-        Ok(diff) => (Some(diff), None),
-        Err(why) => (None, Some(why.to_owned())),
+fn since(place: &Path, dir: &Path) -> io::Result<Option<Changed>> {
+    let deadline = Deadline::after(MAX_COMPARE);
+    let bytes = match fs::read(place.join(NOTED)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        bytes => bytes?,
     };
-    PreviewedChange { path, change: change.into(), diff, why }
+    let end = memchr::memchr(b'\n', &bytes).unwrap_or(bytes.len());
+    let (repository, snapshot) = bytes.split_at(end);
+    let repository: Repository = serde_json::from_slice(repository)?;
+    let noted = Snapshot::from_bytes(snapshot.get(1..).unwrap_or_default());
+    let noted = noted.ok_or_else(|| io::Error::other("its beginning is damaged"))?;
+    let dir = dir.canonicalize()?;
+    let held = HeldDir::hold(&dir)?;
+    let of = directory(&held, &dir, &repository);
+    let now = Snapshot::take(&of, &noted, deadline, |_, _| Ok(()))?;
+    let (copies, objects) = (place.join("contents"), repository.objects().ok());
+    let shown = Shown { held: &held, copies, objects, differ: Differ::new(), deadline };
+    let mut differences = noted.differences(&now);
+    let mut changes: Vec<_> =
+        differences.by_ref().take(MAX_FILES).map(|it| shown.change(&it)).collect();
+    bound(&mut changes);
+    Ok(Some(Changed { changes, cut: differences.next().is_some() }))
 }
 
-/// Reads a file that was not there at the beginning.
-fn read_new(path: &Path) -> Result<String, &'static str> {
-    use std::io::Read as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    // A pipe in its place must not hold the reader, and a link is not followed.
-    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed();
-    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
-    let file = file.map_err(|_| "it cannot be read, or is a link")?;
-    if !file.metadata().is_ok_and(|about| about.is_file()) {
-        return Err("it is not a file");
+fn directory<'a>(held: &'a HeldDir, name: &'a Path, repository: &Repository) -> Directory<'a> {
+    let rules = Rules::above(&repository.top, name, &repository.exclude);
+    Directory { held, name, rules, hashing: repository.hashing }
+}
+
+/// Copies of contents that are not among the objects of the repository.
+struct Copies {
+    dir: PathBuf,
+    count: usize,
+    bytes: usize,
+}
+
+impl Copies {
+    /// Copies a content unless there are too many already.
+    fn add(&mut self, id: &ContentId, content: &[u8]) -> io::Result<()> {
+        self.count += 1;
+        self.bytes += content.len();
+        if self.count > MAX_COPIES || self.bytes > MAX_COPIED {
+            return Ok(());
+        }
+        let file = match File::create_new(self.dir.join(id.to_string())) {
+            // Another file has the same content.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(()),
+            file => file?,
+        };
+        let mut copy = ZlibEncoder::new(file, Compression::fast());
+        copy.write_all(content)?;
+        copy.finish().map(drop)
     }
-    let mut bytes = Vec::new();
-    file.take(MAX_DIFF as u64 + 1).read_to_end(&mut bytes).map_err(|_| "it cannot be read")?;
-    if bytes.len() > MAX_DIFF {
-        return Err("it is too long");
+}
+
+/// What differences are made of.
+struct Shown<'a> {
+    held: &'a HeldDir,
+    copies: PathBuf,
+    objects: Option<Objects>,
+    differ: Differ,
+    deadline: Deadline,
+}
+
+impl Shown<'_> {
+    fn change(&self, difference: &Difference<'_>) -> PreviewedChange {
+        let change = match (difference.before, difference.after) {
+            (None, _) => PathChange::Added,
+            (_, None) => PathChange::Removed,
+            (Some(_), Some(_)) => PathChange::Modified,
+        };
+        let (diff, why) = match self.diff(difference) {
+            Ok(diff) if diff.len() > MAX_DIFF => (None, Some("its difference is too long")),
+            Ok(diff) => (Some(diff), None),
+            Err(why) => (None, Some(why)),
+        };
+        let path = String::from_utf8_lossy(difference.path).into_owned();
+        PreviewedChange { path, change: change.into(), diff, why: why.map(str::to_owned) }
     }
-    String::from_utf8(bytes).map(|text| alone("", &text)).map_err(|_| "it is not text")
+
+    fn diff(
+        &self,
+        Difference { path, before, after }: &Difference<'_>,
+    ) -> Result<String, &'static str> {
+        let mut diff = String::new();
+        if let (Some(before), Some(after)) = (before, after) {
+            let (old, new) = (mode(before.kind)?, mode(after.kind)?);
+            if old != new {
+                diff = format!("old mode {old}\nnew mode {new}\n");
+            }
+            if before.id.is_some() && before.id == after.id {
+                return Ok(diff);
+            }
+        }
+        let now = |after: &Entry| {
+            mode(after.kind)?;
+            let path = Path::new(OsStr::from_bytes(path));
+            let content = snapshot::content(self.held, path, after.kind);
+            text(content.ok_or("it is too long, or cannot be read")?)
+        };
+        let before = before.map(|before| self.before(before)).transpose()?.unwrap_or_default();
+        let after = after.map(now).transpose()?.unwrap_or_default();
+        Ok(diff + &self.differ.unified(&before, &after))
+    }
+
+    /// The content that a file had.
+    fn before(&self, entry: &Entry) -> Result<String, &'static str> {
+        mode(entry.kind)?;
+        if self.deadline.is_over() {
+            return Err("comparing took too long");
+        }
+        let id = entry.id.as_ref().ok_or("its earlier content was too long, or was not kept")?;
+        let copy = File::open(self.copies.join(id.to_string())).ok().and_then(|file| {
+            let mut content = Vec::new();
+            ZlibDecoder::new(file).take(MAX_CONTENT as u64).read_to_end(&mut content).ok()?;
+            Some(content)
+        });
+        let read = || self.objects.as_ref()?.read(id, self.deadline);
+        let content = copy.or_else(read).ok_or("its earlier content was not kept, or is gone")?;
+        if u32::try_from(content.len()) != Ok(entry.stat.size) {
+            return Err("git converts this file, and its earlier content was not kept");
+        }
+        text(content)
+    }
+}
+
+/// The mode of a file that has a content.
+fn mode(kind: Kind) -> Result<&'static str, &'static str> {
+    kind.mode().ok_or(match kind {
+        Kind::Repository => "it is a repository of its own, which is not looked into",
+        Kind::Closed => "the directory cannot be read",
+        _ => "it is not a file",
+    })
+}
+
+fn text(content: Vec<u8>) -> Result<String, &'static str> {
+    let text = String::from_utf8(content).ok().filter(|text| !text.contains('\0'));
+    text.ok_or("it is not text")
 }
 
 /// Leaves out differences beyond what one answer may have.
