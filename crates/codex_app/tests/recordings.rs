@@ -103,7 +103,8 @@ fn a_command_is_announced_asked_about_and_completed() {
     };
     assert_eq!(*id, RequestId::Number(0));
     assert_eq!(asked.command.as_deref(), Some("/bin/bash -lc 'echo ran >> a.txt'"));
-    assert_eq!((asked.kind.as_deref(), asked.approval_id.as_deref()), (Some("command"), None));
+    assert_eq!(asked.kind.as_ref().map(|kind| kind.get()), Some("\"command\""));
+    assert_eq!(asked.approval_id, None);
     let ran = completed(&lines);
     let ran = ran.iter().find_map(|item| match &item.body {
         ItemBody::CommandExecution(command) => Some((&item.id, command)),
@@ -156,8 +157,11 @@ fn questions_of_every_kind_are_typed() {
     assert!(matches!(requests(&lines)[0].1, ServerRequest::PermissionsApproval(_)));
     let lines = told("write_stdin_asks");
     let ServerRequest::CommandApproval(typed) = requests(&lines)[1].1 else { panic!("{lines:?}") };
-    assert_eq!(typed.kind.as_deref(), Some("writeStdin"));
+    assert_eq!(typed.kind.as_ref().map(|kind| kind.get()), Some("\"writeStdin\""));
     assert!(typed.approval_id.is_some());
+    let lines = told("human_accept");
+    let ServerRequest::CommandApproval(human) = requests(&lines)[0].1 else { panic!("{lines:?}") };
+    assert_eq!(human.kind.as_ref().map(|kind| kind.get()), Some("\"humanCommand\""));
 }
 
 #[test]

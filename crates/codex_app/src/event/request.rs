@@ -34,8 +34,8 @@ json_object! {
     /// The question whether a command may run, or whether an input may be typed into a running one.
     pub struct CommandApproval {
         /// `command`, `writeStdin` for an input to a running command, or `humanCommand` for a
-        /// command that a person must look at. Later versions may have more.
-        kind: Option<Text> = "kind",
+        /// command that a person must look at. Later versions may have more, in any form.
+        kind: Option<RawJson> = "kind",
         /// The thread.
         thread_id: Text = "threadId",
         /// The turn.
@@ -50,7 +50,7 @@ json_object! {
         /// Its working directory.
         cwd: Option<Text> = "cwd",
         /// The machine that it runs on; `local` is this one.
-        environment_id: Option<Text> = "environmentId",
+        environment_id: Option<RawJson> = "environmentId",
         /// What it may do beyond the sandbox.
         additional_permissions: Option<RawJson> = "additionalPermissions",
         /// The host that it would reach.
@@ -86,7 +86,7 @@ json_object! {
         /// The working directory.
         cwd: Option<Text> = "cwd",
         /// The machine that the commands run on; `local` is this one.
-        environment_id: Option<Text> = "environmentId",
+        environment_id: Option<RawJson> = "environmentId",
         /// The reason, in the model's words.
         reason: Option<Text> = "reason",
         /// The permissions that are requested.

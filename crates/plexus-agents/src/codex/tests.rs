@@ -154,10 +154,13 @@ fn unknown_command_questions_are_left_to_a_person() {
     let (why, input) = person_only(json!({"kind": "humanCommand", "approvalId": "a"}));
     assert_eq!(why.as_deref(), Some("a managed rule of Codex asks a person"));
     assert_eq!((&input["kind"], &input["approval_id"]), (&json!("humanCommand"), &json!("a")));
-    let (why, input) = person_only(json!({"kind": "teleport"}));
-    assert!(why.is_some_and(|why| why.contains("unknown kind: teleport")));
-    assert_eq!(input["kind"], "teleport");
+    for kind in [json!("teleport"), json!({"type": "command"}), json!(5)] {
+        let (why, input) = person_only(json!({"kind": kind}));
+        assert!(why.is_some_and(|why| why.contains("unknown kind")));
+        assert_eq!(input["kind"], kind);
+    }
     for (name, shown, value) in [
+        ("environmentId", "environment", json!(["local"])),
         ("environmentId", "environment", json!("cloud-1")),
         ("additionalPermissions", "additional_permissions", json!({"network": {"enabled": true}})),
         ("networkApprovalContext", "network", json!({"host": "evil.test", "protocol": "https"})),

@@ -149,22 +149,21 @@ impl CodexMemory {
 
     fn command(&self, id: &RequestId, ask: &CommandApproval) -> Draft {
         let line = ask.command.as_ref().map_or("", |command| command.as_str());
-        let kind = ask.kind.as_deref().unwrap_or("command");
-        let (tool, mut input) = match kind {
-            "writeStdin" => (TYPE, Map::from_iter([("text".to_owned(), line.into())])),
+        let kind = told(ask.kind.as_ref()).unwrap_or_else(|| "command".into());
+        let (tool, mut input) = match kind.as_str() {
+            Some("writeStdin") => (TYPE, Map::from_iter([("text".to_owned(), line.into())])),
             _ => (EXEC, command_input(line, ask.cwd.as_deref())),
         };
-        let mut person_only = match kind {
-            "command" | "writeStdin" => None,
-            "humanCommand" => Some("a managed rule of Codex asks a person".to_owned()),
-            other => Some(format!("a question of Codex of an unknown kind: {other}")),
+        let mut person_only = match kind.as_str() {
+            Some("command" | "writeStdin") => None,
+            Some("humanCommand") => Some("a managed rule of Codex asks a person".to_owned()),
+            _ => Some(format!("a question of Codex of an unknown kind: {kind}")),
         };
         if person_only.is_some() {
-            input.insert("kind".to_owned(), kind.into());
+            input.insert("kind".to_owned(), kind);
         }
-        let environment = ask.environment_id.as_deref().filter(|id| *id != LOCAL);
         let more = [
-            ("environment", environment.map(Value::from)),
+            ("environment", told(ask.environment_id.as_ref()).filter(|id| *id != LOCAL)),
             ("additional_permissions", told(ask.additional_permissions.as_ref())),
             ("network", told(ask.network.as_ref())),
         ];
@@ -251,8 +250,8 @@ impl CodexMemory {
             return Err((question, "it asks for permissions that cannot be read"));
         };
         let mut input = json!({ "permissions": permissions, "cwd": ask.cwd.as_deref() });
-        if let Some(environment) = ask.environment_id.as_deref().filter(|id| *id != LOCAL) {
-            input["environment"] = environment.into();
+        if let Some(other) = told(ask.environment_id.as_ref()).filter(|id| *id != LOCAL) {
+            input["environment"] = other;
         }
         Ok(Draft {
             question,
