@@ -22,8 +22,8 @@ use crate::run::state::RunState;
 use crate::start::StartError;
 use crate::wait::patiently;
 
-/// How long the shims that were started by an earlier server may take, all together, until they have
-/// written their `pid.json`.
+/// How long the shims that were started by an earlier server may take, all together, until they
+/// have written their `pid.json`.
 const LATE_SHIM: Duration = Duration::from_secs(5);
 
 impl Supervisor {
