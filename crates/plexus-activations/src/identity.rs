@@ -113,6 +113,7 @@ impl Identities {
             escalate_after_secs: None,
             supervise: Supervise::Default,
             can_spawn: true,
+            can_use_cone: true,
             may_decide: vec![EVERYTHING.to_owned()],
             project_settings: ProjectSettings::Ignore,
             channel: self.settings.channel,

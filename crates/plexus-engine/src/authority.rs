@@ -329,6 +329,7 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
         loopback_timeout_secs,
         supervise,
         can_spawn,
+        can_use_cone,
         may_decide,
         project_settings,
         allowed_tools,
@@ -383,6 +384,10 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
     }
     if *can_spawn && !parent.can_spawn {
         return Some("the right to create sessions".into());
+    }
+    // Another provider answers there, and the operator's key pays.
+    if !parent.can_use_cone && (*can_use_cone || child.agent == CONE) {
+        return Some("conversations with a model itself (can_use_cone)".into());
     }
     let everything = |list: &[String]| list.iter().any(|text| text == EVERYTHING);
     let decides = |text: &String| {
@@ -452,4 +457,42 @@ fn inside(dir: &Path, parent: &SessionConfig) -> bool {
     std::iter::once(&parent.working_dir)
         .chain(&parent.add_dirs)
         .any(|allowed| dir.starts_with(allowed))
+}
+
+#[cfg(test)]
+mod tests {
+    use plexus_core::ErrorKind;
+    use serde_json::json;
+
+    use super::*;
+
+    fn config(agent: &str, can_use_cone: bool) -> SessionConfig {
+        serde_json::from_value(json!({
+            "agent": agent, "can_use_cone": can_use_cone, "working_dir": "/w",
+            "loopback_enabled": true, "loopback_timeout_secs": 0, "supervise": "default",
+            "can_spawn": true, "may_decide": [], "project_settings": "ignore", "channel": "auto",
+            "allowed_tools": [], "disallowed_tools": [], "add_dirs": [], "env": {},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn the_right_to_use_cone_only_narrows() {
+        let agent = "claude_code";
+        for (parent, child, is_granted) in [
+            (config(agent, true), config(agent, true), true),
+            (config(agent, true), config(agent, false), true),
+            (config(agent, true), config(CONE, false), true),
+            (config(agent, false), config(agent, false), true),
+            (config(agent, false), config(agent, true), false),
+            (config(agent, false), config(CONE, false), false),
+        ] {
+            let narrowed = narrowed(&parent, &child);
+            assert_eq!(narrowed.is_ok(), is_granted, "{parent:?} {child:?}");
+            if let Err(error) = narrowed {
+                assert_eq!(error.kind, ErrorKind::Forbidden);
+                assert!(error.message.contains("can_use_cone"), "{error}");
+            }
+        }
+    }
 }

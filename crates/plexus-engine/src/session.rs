@@ -35,6 +35,9 @@ pub struct SessionConfig {
     pub supervise: Supervise,
     /// Whether its children may supervise children of their own.
     pub can_spawn: bool,
+    /// Whether it may create conversations with a model itself.
+    #[serde(default)]
+    pub can_use_cone: bool,
     /// What it may allow its own children, as patterns.
     pub may_decide: Vec<String>,
     /// Whether settings of the project count.

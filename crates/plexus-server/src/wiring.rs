@@ -197,11 +197,11 @@ impl PlexusBuilder {
         self
     }
 
-    /// Names the program that holds a conversation with a model itself, and gives it variables:
-    /// `plexus cone`.
+    /// Names the program that holds a conversation with a model itself, `plexus cone`, and what is
+    /// particular to it.
     #[must_use]
-    pub fn cone(self, program: ProgramLine, env: BTreeMap<String, String>) -> Self {
-        self.acp(CONE, Profile { env, ..Profile::cone() }, Some(program))
+    pub fn cone(self, program: ProgramLine, profile: Profile) -> Self {
+        self.acp(CONE, profile, Some(program))
     }
 
     /// Uses a store that several servers share instead of the file in the data directory.

@@ -68,6 +68,10 @@ pub struct CreateParams {
     /// Whether it may create and supervise sessions of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub can_spawn: Option<bool>,
+    /// Whether it may create conversations with a model itself (`cone`), which the operator's keys
+    /// pay, and pass that on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub can_use_cone: Option<bool>,
     /// Which calls of its own children it may allow, as patterns such as `Bash(git diff:*)`.
     #[serde(
         default,
@@ -153,6 +157,7 @@ impl CreateParams {
             loopback_timeout_secs: None,
             supervise: None,
             can_spawn: None,
+            can_use_cone: None,
             may_decide: None,
             project_settings: None,
             channel: None,

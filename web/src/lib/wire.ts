@@ -701,6 +701,8 @@ export type CreateParams = {
   budget?: Budget | null;
   /** Whether it may create and supervise sessions of its own. */
   can_spawn?: boolean | null;
+  /** Whether it may create conversations with a model itself (`cone`), which the operator's keys pay, and pass that on. */
+  can_use_cone?: boolean | null;
   /** How permission requests travel: `auto`, `control` or `mcp`. */
   channel?: ChannelChoice | null;
   /** The wall around its children: `workspace` (the default where this machine can build it), `strict`, or `none`. Never looser than its parent's. */

@@ -76,7 +76,7 @@ impl ClaudeCode {
         let start = StartChat {
             owner: handles::owner(&agent),
             images,
-            reserve: plexus_engine::budget::prepare(&*self.store, session).await?,
+            reserve: plexus_engine::budget::prepare(&*self.store, &self.agents, session).await?,
             idempotency_key: params.idempotency_key.clone(),
             trace: if params.ephemeral.unwrap_or(false) { Trace::Ephemeral } else { Trace::Kept },
             ..StartChat::new(session.id, prompt)

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use plexus_core::{Call, CallError, Caller, EventId, NodeId, SessionId};
 use plexus_engine::authority::{EVERYTHING, narrowed, narrowed_wall};
+use plexus_engine::budget::require_price;
 use plexus_engine::handles::CONE;
 use plexus_engine::session::{SessionConfig, SessionState};
 use plexus_rules::{Pattern, PatternError};
@@ -70,6 +71,7 @@ impl ClaudeCode {
         if let Some(budget) = &config.budget {
             plexus_engine::budget::check(budget, &SpendTotals::default())?;
         }
+        require_price(&*self.store, &self.agents, &config, parent).await?;
         let metadata = JsonText::of(&params.metadata.unwrap_or_default())?;
         let session = CreateSession {
             config: config.to_json()?,
@@ -225,6 +227,7 @@ impl ClaudeCode {
             escalate_after_secs: params.escalate_after_secs,
             supervise: params.supervise.unwrap_or_default(),
             can_spawn: params.can_spawn.unwrap_or(false),
+            can_use_cone: params.can_use_cone.unwrap_or(false),
             may_decide,
             project_settings: params.project_settings.unwrap_or_default(),
             channel: params.channel.unwrap_or(self.settings.channel),

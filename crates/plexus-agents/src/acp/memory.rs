@@ -8,6 +8,8 @@ use plexus_wire::{Json, Usage};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::codex::Price;
+
 /// How many calls are remembered without a reported end. Some agents never report the end of a
 /// denied call; the oldest of these are forgotten.
 const MAX_CALLS: usize = 1_024;
@@ -36,6 +38,9 @@ pub struct AcpMemory {
     pub(super) speech: Option<Speech>,
     /// The turn that runs, if one does.
     pub(super) turn: Option<Turn>,
+    /// What its tokens cost, where the agent does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) price: Option<Price>,
     /// What the conversation had cost when the turn began.
     pub(super) cost_before: f64,
     /// What the conversation has cost.

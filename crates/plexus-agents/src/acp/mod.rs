@@ -29,6 +29,7 @@ use plexus_wire::{
 };
 use serde_json::Value;
 
+use crate::codex::Price;
 use crate::forms;
 
 pub use self::memory::AcpMemory;
@@ -62,6 +63,20 @@ impl Acp {
         Self { profile, homes }
     }
 
+    fn has_prices(&self) -> bool {
+        self.profile.prices.as_ref().is_some_and(|prices| !prices.is_empty())
+    }
+
+    /// Returns the model that a session uses, where that is known.
+    fn model_of<'a>(&'a self, named: Option<&'a str>) -> Option<&'a str> {
+        named.or(self.profile.default_model.as_deref())
+    }
+
+    fn price_of(&self, named: Option<&str>) -> Option<Price> {
+        let prices = self.profile.prices.as_ref()?;
+        prices.get(self.model_of(named)?).copied()
+    }
+
     /// Returns what is particular to the agent.
     #[must_use]
     pub fn profile(&self) -> &Profile {
@@ -89,7 +104,7 @@ impl Driver for Acp {
             fork: if profile.fork { ForkPower::Head } else { ForkPower::None },
             warm: true,
             park: false,
-            cost: match (profile.cost, profile.tokens) {
+            cost: match (profile.cost || self.has_prices(), profile.tokens) {
                 (true, _) => CostPower::Usd,
                 (false, TokensPlace::Turn | TokensPlace::Quota) => CostPower::Tokens,
                 (false, TokensPlace::None) => CostPower::None,
@@ -99,6 +114,19 @@ impl Driver for Acp {
             mcp_servers: profile.mcp,
             images: profile.images,
         }
+    }
+
+    fn unpriced(&self, model: Option<&str>) -> Option<String> {
+        if self.profile.cost || self.price_of(model).is_some() {
+            return None;
+        }
+        let instead = "limit tokens, turns or time instead of dollars";
+        Some(match (&self.profile.prices, self.model_of(model)) {
+            (Some(_), Some(model)) => {
+                format!("add {model:?} to cone.prices in plexus.toml, or {instead}")
+            }
+            _ => instead.to_owned(),
+        })
     }
 
     fn identify(
@@ -143,6 +171,7 @@ impl Driver for Acp {
         AcpMemory {
             session,
             model: model.flatten(),
+            price: self.price_of(begin.config.model.as_deref()),
             cost_before: begin.cost_usd,
             cost_total: begin.cost_usd,
             ..AcpMemory::default()

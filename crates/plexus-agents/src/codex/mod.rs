@@ -104,6 +104,15 @@ impl Driver for Codex {
         }
     }
 
+    fn unpriced(&self, model: Option<&str>) -> Option<String> {
+        let is_known = model.is_some_and(|model| self.options.prices.contains_key(model));
+        (!is_known).then(|| {
+            "name a model whose price is in codex.prices of plexus.toml, or limit tokens, turns or \
+             time instead of dollars"
+                .to_owned()
+        })
+    }
+
     fn tool_call(&self, tool_name: &str, input: &Value) -> ToolCall {
         tools::read(tool_name, input)
     }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::memory::Tokens;
 
 /// What a million tokens of one model cost, in US dollars.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Price {
     /// Read by the model.
     pub input: f64,
@@ -22,6 +24,11 @@ pub type Prices = BTreeMap<String, Price>;
 const PER: f64 = 1e6;
 
 impl Price {
+    /// What tokens cost of which none is known to come from a cache.
+    pub(crate) fn of_fresh(&self, input: u64, output: u64) -> f64 {
+        self.of(Tokens { input, cached: 0, output })
+    }
+
     /// What these tokens cost.
     pub(super) fn of(&self, used: Tokens) -> f64 {
         let fresh = used.input.saturating_sub(used.cached);

@@ -16,6 +16,7 @@ use plexus_core::{CallError, ErrorKind, SessionId};
 use plexus_store::{Reservation, SessionRecord, Spend, SpendLimit, SpendTotals, Store, StoreError};
 use plexus_wire::{Budget, SpentAlready};
 
+use crate::agents::Agents;
 use crate::session::SessionConfig;
 
 pub(crate) use treasurer::{Stopper, keep};
@@ -26,15 +27,44 @@ pub(crate) use treasurer::{Stopper, keep};
 const UNKNOWN: Spend =
     Spend { cost_micros: 1_000_000, turns: 10, input_tokens: 0, output_tokens: 0, wall_ms: 0 };
 
+/// Refuses an agent whose cost in dollars is not known, below `parent` or with a budget of its own,
+/// where one of these budgets is in dollars: it would spend without being seen.
+///
+/// # Errors
+/// `forbidden`, with what to set.
+pub async fn require_price(
+    store: &dyn Store,
+    agents: &Agents,
+    config: &SessionConfig,
+    parent: Option<SessionId>,
+) -> Result<(), CallError> {
+    let SessionConfig { agent, model, .. } = config;
+    let Some(hint) = agents.get(agent)?.driver.unpriced(model.as_deref()) else { return Ok(()) };
+    let in_dollars = |budget: &Budget| budget.cost_usd.is_some();
+    let mut whose = config.budget.as_ref().filter(|it| in_dollars(it)).map(|_| "its".to_owned());
+    if let (None, Some(parent)) = (&whose, parent) {
+        let above = holders(store, parent).await?.into_iter();
+        whose = above.filter(|it| in_dollars(&it.budget)).map(|it| it.name + "'s").next();
+    }
+    let Some(whose) = whose else { return Ok(()) };
+    Err(CallError::forbidden(format_args!(
+        "use {agent} within {whose} budget in dollars: what it costs is not known"
+    ))
+    .with_field("agent")
+    .with_hint(hint))
+}
+
 /// Says what a chat of this session sets aside, and within which limits; nothing when no budget
 /// above it limits cost or turns.
 ///
 /// # Errors
-/// `forbidden` when some budget above is used up.
+/// `forbidden` when some budget above is used up, or does not see what the agent costs.
 pub async fn prepare(
     store: &dyn Store,
+    agents: &Agents,
     session: &SessionRecord,
 ) -> Result<Option<Reservation>, CallError> {
+    require_price(store, agents, &SessionConfig::of(session)?, session.parent).await?;
     let mut reservation = Reservation::default();
     for holder in holders(store, session.id).await? {
         let totals = store.spend(holder.id).await?;

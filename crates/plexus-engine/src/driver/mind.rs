@@ -27,6 +27,9 @@ pub trait AnyDriver: Send + Sync + 'static {
     /// As [`Driver::powers`].
     fn powers(&self) -> AgentPowers;
 
+    /// As [`Driver::unpriced`].
+    fn unpriced(&self, model: Option<&str>) -> Option<String>;
+
     /// As [`Driver::permit_flags`].
     fn permit_flags(&self) -> Option<&'static [&'static str]>;
 
@@ -165,6 +168,10 @@ impl<D: Driver> AnyDriver for D {
 
     fn powers(&self) -> AgentPowers {
         Driver::powers(self)
+    }
+
+    fn unpriced(&self, model: Option<&str>) -> Option<String> {
+        Driver::unpriced(self, model)
     }
 
     fn permit_flags(&self) -> Option<&'static [&'static str]> {

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 
 use agent_lines::VersionError;
 use agent_lines::journal::LineContent;
-use plexus_wire::{AgentPowers, Answers, Question, ToolCall};
+use plexus_wire::{AgentPowers, Answers, CostPower, Question, ToolCall};
 use serde_json::Value;
 
 use crate::session::SessionConfig;
@@ -53,6 +53,13 @@ pub trait Driver: Send + Sync + 'static {
 
     /// What this kind of agent can do.
     fn powers(&self) -> AgentPowers;
+
+    /// Says what to do so that the cost of this model in dollars is known; `None` where it is. A
+    /// budget in dollars starts no agent whose cost it would not see.
+    fn unpriced(&self, _model: Option<&str>) -> Option<String> {
+        let is_known = self.powers().cost == CostPower::Usd;
+        (!is_known).then(|| "limit tokens, turns or time instead of dollars".to_owned())
+    }
 
     /// The arguments that make an agent whom somebody else starts ask us over MCP, with `FILE` for
     /// the path of its MCP configuration; `None` when it cannot.

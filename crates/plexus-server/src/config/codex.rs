@@ -5,8 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use plexus_agents::CodexOptions;
-use plexus_agents::codex::Price;
 use serde::{Deserialize, Serialize};
+
+use super::prices::{ModelPrice, prices};
 
 /// What is configured of Codex.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -19,22 +20,8 @@ pub struct CodexConfig {
     pub home: PathBuf,
     /// The `auth.json` that is linked into the home; empty for that of the user.
     pub login: PathBuf,
-    /// What models cost. Without a price, chats cost nothing, and only budgets in tokens count.
+    /// What models cost. Without a price, a chat counts as free, and no budget in dollars starts it.
     pub prices: Vec<ModelPrice>,
-}
-
-/// What a million tokens of a model cost, in US dollars.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ModelPrice {
-    /// The model, as the CLI names it.
-    pub model: String,
-    /// Read by the model.
-    pub input_usd: f64,
-    /// Read from the cache.
-    pub cached_input_usd: f64,
-    /// Written by the model.
-    pub output_usd: f64,
 }
 
 impl CodexConfig {
@@ -48,14 +35,10 @@ impl CodexConfig {
         let or = |path: &Path, other: Option<PathBuf>| {
             if path.as_os_str().is_empty() { other } else { Some(path.to_owned()) }
         };
-        let price = |price: &ModelPrice| {
-            let (input, output) = (price.input_usd, price.output_usd);
-            (price.model.clone(), Price { input, cached_input: price.cached_input_usd, output })
-        };
         CodexOptions {
             home: or(&self.home, None).unwrap_or_else(|| data_dir.join("codex")),
             login: or(&self.login, user_login(env)),
-            prices: self.prices.iter().map(price).collect(),
+            prices: prices(&self.prices),
         }
     }
 }

@@ -3,10 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use plexus_agents::acp::Profile;
 use serde::{Deserialize, Serialize};
 
+use super::prices::{ModelPrice, prices};
+use crate::cone::DEFAULT_MODEL;
+
 /// What is configured of conversations with a model itself.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConeConfig {
     /// The model of a conversation that names none; empty for a small one of the Messages API.
@@ -20,12 +24,26 @@ pub struct ConeConfig {
     pub max_tokens: u64,
     /// How many seconds the service may be silent; 0 for 120.
     pub timeout_secs: u64,
+    /// What models cost. Without a price, a chat counts as free, and no budget in dollars starts
+    /// it.
+    pub prices: Vec<ModelPrice>,
 }
 
 impl ConeConfig {
-    /// Returns it as variables of the program that holds a conversation.
+    /// Returns what the driver is built from.
     #[must_use]
-    pub fn env(&self) -> BTreeMap<String, String> {
+    pub fn profile(&self) -> Profile {
+        let model = if self.model.is_empty() { DEFAULT_MODEL } else { &self.model };
+        Profile {
+            env: self.env(),
+            prices: Some(prices(&self.prices)),
+            default_model: Some(model.to_owned()),
+            ..Profile::cone()
+        }
+    }
+
+    /// Returns it as variables of the program that holds a conversation.
+    fn env(&self) -> BTreeMap<String, String> {
         let number = |number: u64| if number == 0 { String::new() } else { number.to_string() };
         [
             ("CONE_DEFAULT_MODEL", self.model.clone()),

@@ -10,6 +10,7 @@ mod codex;
 mod cone;
 mod layers;
 mod paths;
+mod prices;
 mod reach;
 mod store_url;
 
@@ -27,12 +28,13 @@ use plexus_wire::{ChannelChoice, Confine};
 use serde::{Deserialize, Serialize};
 
 pub use acp::AcpAgent;
-pub use codex::{CodexConfig, ModelPrice};
+pub use codex::CodexConfig;
 pub use cone::ConeConfig;
 pub use layers::{ConfigError, Sources, load};
 use paths::user_config_file;
 pub use plexus_notify::notify::Notify;
 pub use plexus_notify::receiver::Webhook;
+pub use prices::ModelPrice;
 pub use reach::TlsConfig;
 pub use store_url::StoreUrl;
 

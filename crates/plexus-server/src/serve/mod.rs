@@ -119,7 +119,10 @@ pub async fn serve(
     let walls = config.confine.walls(&options.data_dir).context("could not find this program")?;
     let mut builder = PlexusBuilder::new(&options.data_dir)
         .agent(agent.line.clone())
-        .cone(ProgramLine { program: own.clone(), leading: vec!["cone".into()] }, config.cone.env())
+        .cone(
+            ProgramLine { program: own.clone(), leading: vec!["cone".into()] },
+            config.cone.profile(),
+        )
         .shim(ProgramLine { program: own, leading: vec!["shim".into()] })
         .settings(|settings| {
             config.apply_to(settings);

@@ -205,6 +205,57 @@ async fn a_budget_in_tokens_ends_a_conversation() {
 }
 
 #[tokio::test]
+async fn a_model_without_a_price_is_refused_within_dollars() {
+    let service = Service::start().await;
+    let server = server(&service, &[]).await;
+    let work = server.data_dir().join("../work");
+    std::fs::create_dir_all(&work).unwrap();
+    let top = json!({"name": "top", "working_dir": work, "budget": {"cost_usd": 0.01}});
+    let top = server.call("agents.create", top).await.unwrap()["id"].clone();
+    let token = server.token().unwrap();
+    for params in [
+        json!({"name": "below", "model": "claude-test", "parent": top}),
+        json!({"name": "own", "model": "claude-test", "budget": {"cost_usd": 1.0}}),
+    ] {
+        let refused = server.call_as(token, "cone.create", params.clone()).await.unwrap();
+        let refused = refused.unwrap_err();
+        assert_eq!(refused.kind(), "forbidden", "{params}: {refused}");
+        assert!(refused.message.contains("budget in dollars"), "{params}: {refused}");
+    }
+    // A budget may come later than the session.
+    let id = create(&server, "claude-test", json!({})).await;
+    let budget = json!({"session_id": id, "budget": {"cost_usd": 1.0}});
+    server.call("agents.budget_set", budget).await.unwrap();
+    let chat = json!({"session_id": id, "prompt": "well?"});
+    let refused = server.call_as(token, "cone.chat_async", chat).await.unwrap().unwrap_err();
+    assert!(refused.message.contains("budget in dollars"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_budget_in_dollars_ends_a_conversation_with_a_price() {
+    let service = Service::start().await;
+    let config = tempfile::tempdir().unwrap();
+    std::fs::create_dir(config.path().join("plexus")).unwrap();
+    let prices =
+        "[[cone.prices]]\nmodel = \"claude-test\"\ninput_usd = 1000.0\noutput_usd = 2000.0\n";
+    std::fs::write(config.path().join("plexus/plexus.toml"), prices).unwrap();
+    let home = config.path().to_str().unwrap();
+    let server = server(&service, &[("XDG_CONFIG_HOME", home)]).await;
+    let id = create(&server, "claude-test", json!({"budget": {"cost_usd": 0.02}})).await;
+    service.reply(Reply::Says(&["a ", "cheap ", "opinion"]));
+    begin(&server, &id, "well?").await;
+    ended(&server, &id).await;
+    let got = server.call("cone.get", json!({"session_id": id})).await.unwrap();
+    let spent = got["session"]["spent"]["cost_usd"].as_f64().unwrap();
+    // 11 tokens read and 7 written.
+    assert!((spent - 0.025).abs() < 1e-9, "{spent}");
+    let params = json!({"session_id": id, "prompt": "more"});
+    let token = server.token().unwrap();
+    let refused = server.call_as(token, "cone.chat_async", params).await.unwrap().unwrap_err();
+    assert!(refused.message.contains("for cost is used up"), "{refused}");
+}
+
+#[tokio::test]
 async fn an_answer_outlives_its_server() {
     let service = Service::start().await;
     let mut server = server(&service, &[]).await;

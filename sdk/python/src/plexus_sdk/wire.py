@@ -714,6 +714,9 @@ class CreateParams(TypedDict):
     """Limits for it and everything below it."""
     can_spawn: NotRequired[bool | None]
     """Whether it may create and supervise sessions of its own."""
+    can_use_cone: NotRequired[bool | None]
+    """Whether it may create conversations with a model itself (`cone`), which the operator's keys
+    pay, and pass that on."""
     channel: NotRequired[ChannelChoice | None]
     """How permission requests travel: `auto`, `control` or `mcp`."""
     confine: NotRequired[Confine | None]

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use plexus_wire::AsksFor;
 use serde::{Deserialize, Deserializer};
 
+use crate::codex::Prices;
+
 pub use self::tool::{Acts, ToolProfile};
 
 /// The known agents: the name that users write, and the profile.
@@ -103,6 +105,13 @@ pub struct Profile {
     /// Whether it says what a conversation has cost.
     #[serde(default)]
     pub cost: bool,
+    /// What its models cost, by the names that sessions give them; `None` for an agent that no
+    /// setting has prices for.
+    #[serde(skip)]
+    pub prices: Option<Prices>,
+    /// The model of a session that names none, where the server chooses it.
+    #[serde(skip)]
+    pub default_model: Option<String>,
     /// The variables that it inherits from the server, by name.
     #[serde(default)]
     pub inherits: Vec<String>,

@@ -136,6 +136,9 @@ impl Reading<'_> {
         };
         self.close_questions(ended.stop_reason == Some(StopReason::Cancelled));
         let (input_tokens, output_tokens) = self.tokens(&ended);
+        if let Some(price) = self.memory.price {
+            self.memory.cost_total += price.of_fresh(input_tokens, output_tokens);
+        }
         if let Some(turn) = &mut self.memory.turn {
             turn.is_heard = true;
             turn.outcome = Some(result);
