@@ -27,10 +27,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// The most of the 180 ordinary commands that may be asked about.
-const MOST_ASKED: usize = 40;
+const MOST_ASKED: usize = 30;
 
 /// The fewest of the 367 routine calls that the presets must allow.
-const FEWEST_ROUTINE: usize = 192;
+const FEWEST_ROUTINE: usize = 195;
 
 #[derive(Deserialize)]
 struct Ordinary {

@@ -12,6 +12,9 @@ use super::super::shell::programs::{self, Nature};
 use super::super::shell::{self, MAX_DEPTH, Script, Simple, Word};
 use super::{Matcher, lists, show};
 
+/// The most commands of one line for which directories are looked through.
+const MAX_TREES: usize = 8;
+
 /// The place of a command in its line, which decides which rules cover it.
 #[derive(Clone, Copy)]
 struct Place<'p> {
@@ -73,6 +76,13 @@ impl Matcher<'_> {
         }
         if let Some(doubt) = script.doubts.first() {
             return Err(doubt.clone());
+        }
+        let looks = |it: &&Simple| {
+            let gives_names = matches!(programs::nature(&it.words), Nature::RunsWithMore(_));
+            gives_names || programs::reads_tree(&it.words)
+        };
+        if script.commands.iter().filter(looks).count() > MAX_TREES {
+            return Err("the command reads more directories than are looked through".into());
         }
         let is_only = script.commands.len() == 1;
         let makes = |command: &Simple| {

@@ -41,8 +41,8 @@ impl Matcher<'_> {
         for text in &script.unread {
             self.guard_words(&shell::crude_words(text), Standing::Unread, findings);
         }
-        for text in &script.given {
-            self.guard_text(text, findings);
+        for word in &script.given {
+            self.guard_text(word.as_written(), findings);
         }
     }
 

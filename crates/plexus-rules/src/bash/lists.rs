@@ -10,6 +10,9 @@ use super::super::known::{self, Effect};
 use super::super::shell::{Simple, Word};
 use super::show;
 
+/// The most directories of one command that are looked through.
+const MAX_STARTS: usize = 8;
+
 /// Commands that print nothing but names, with the options that keep it so. One of the options with
 /// a mark must be there. What starts with another character than a dash is an operand.
 const LISTING: &[(&[&str], &[&str], &[&str])] = &[
@@ -108,7 +111,7 @@ fn listed<'w>(words: &'w [Word], call: &'w Call<'w>) -> Option<Vec<&'w str>> {
     let is_known = |text: &&str| {
         !text.starts_with('-') || required.contains(text) || options.contains(&name(text).as_str())
     };
-    if !given.iter().all(|text| is_known(text))
+    if !given.iter().all(is_known)
         || !required.is_empty() && !given.iter().any(|text| required.contains(text))
     {
         return None;
@@ -120,7 +123,7 @@ fn listed<'w>(words: &'w [Word], call: &'w Call<'w>) -> Option<Vec<&'w str>> {
         ["git", ..] => Vec::new(),
         _ => known::paths_of(words, call)?.into_iter().filter_map(Word::literal).collect(),
     };
-    Some(if paths.is_empty() { vec!["."] } else { paths })
+    (paths.len() <= MAX_STARTS).then(|| if paths.is_empty() { vec!["."] } else { paths })
 }
 
 /// Says whether a command only leaves out lines of its input.

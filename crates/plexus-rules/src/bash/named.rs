@@ -36,6 +36,9 @@ pub(crate) struct NamedFiles {
 /// The most paths that are looked up for one command, because each costs a few disk lookups.
 const MAX_PATHS: usize = 1024;
 
+/// The most directories that are looked through for one command.
+const MAX_TREES: usize = 8;
+
 /// Characters after which a path may begin within a word: `if=x`, `HEAD:x`, `@x`.
 const BEFORE_PATHS: &[char] = &['=', ':', '@', ','];
 
@@ -131,8 +134,12 @@ impl Named<'_> {
             }
         }
         // What the variable of a loop names, some of the commands may touch.
-        for text in &script.given {
-            self.word(&Word::Opaque(text.clone()), touches);
+        for word in &script.given {
+            self.word(word, touches);
+            // A part of a name may follow it: `.e$n`.
+            if let Word::Literal(text) = word {
+                self.word(&Word::Opaque(text.clone()), touches);
+            }
         }
         for word in &script.files {
             self.word(word, Touch::Writes);
@@ -235,6 +242,7 @@ impl Named<'_> {
             trees.push(".".to_owned());
         }
         self.found.trees.extend(trees);
+        self.is_beyond |= self.found.trees.len() > MAX_TREES;
     }
 
     /// Adds the texts that the expansions of a word may give: `${x:-.env}`.

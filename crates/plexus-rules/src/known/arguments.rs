@@ -48,11 +48,8 @@ pub(crate) fn plain_test(words: &[Word]) -> Vec<Word> {
         _ => None,
     };
     let texts: Vec<Option<&str>> = given.unwrap_or_default().iter().map(Word::literal).collect();
-    let compares = match texts.as_slice() {
-        [Some("-n" | "-z"), None] => true,
-        [_, Some("=" | "==" | "!="), _] => true,
-        _ => false,
-    };
+    let compares =
+        matches!(texts.as_slice(), [Some("-n" | "-z"), None] | [_, Some("=" | "==" | "!="), _]);
     for word in out.iter_mut().filter(|it| compares && matches!(it, Word::Text { .. })) {
         *word = Word::Literal("text".into());
     }

@@ -34,7 +34,7 @@ pub(super) struct Script {
     /// Text that could not be parsed. It may contain anything.
     pub(super) unread: Vec<String>,
     /// The words that it gives to the variables of its loops.
-    pub(super) given: Vec<String>,
+    pub(super) given: Vec<Word>,
     /// The variables of its loops whose values are all in `given`.
     pub(super) loops: Vec<String>,
     /// The files that its commands write by redirections.

@@ -163,7 +163,7 @@ impl Walker<'_> {
                 let mut values = Vec::new();
                 for raw in clause.values.iter().flatten() {
                     let value = self.word(raw);
-                    self.script.given.push(value.as_written().to_owned());
+                    self.script.given.push(value.clone());
                     values.extend(numbers(&raw.value).unwrap_or_else(|| vec![value]));
                 }
                 if !values.iter().any(Word::is_computed) {
