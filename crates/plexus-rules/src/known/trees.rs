@@ -40,8 +40,8 @@ fn all_below(start: &str, call: &Call<'_>, look: &mut dyn FnMut(&Path, &str) -> 
     true
 }
 
-/// Returns the paths below a directory for whose names `is_wanted` holds; `None` if there are more than
-/// are looked at.
+/// Returns the paths below a directory for whose names `is_wanted` holds; `None` if there are more
+/// names than are looked at.
 pub(crate) fn files_below(
     start: &str,
     call: &Call<'_>,

@@ -3,11 +3,12 @@
 //! For each command of the tables, the corpus has every option that the table names and every
 //! option that the installed program lists in its help, with hostile values, in every form
 //! (`--opt=val`, `--opt val`, `-oval`, combined letters, abbreviations, after `--`) and every kind
-//! of quoting, and lines in which it stands in constructs of the shell: with variables, in loops and
-//! tests, after `cd`, with redirected input, with names given by `xargs`. An allowed command runs in a directory with traps around it ([`world`]), without a
-//! network, and must spring none. CI judges and runs a sample with a fixed seed; `RULES_CORPUS=all`
-//! judges the whole corpus and runs everything allowed, but only a bounded part for programs that
-//! build or talk to a server ([`Extent`]). Entries whose program is not installed are judged only.
+//! of quoting, and lines in which it stands in constructs of the shell: with variables, in loops
+//! and tests, after `cd`, with redirected input, with names given by `xargs`. An allowed command
+//! runs in a directory with traps around it ([`world`]), without a network, and must spring none.
+//! CI judges and runs a sample with a fixed seed; `RULES_CORPUS=all` judges the whole corpus and
+//! runs everything allowed, but only a bounded part for programs that build or talk to a server
+//! ([`Extent`]). Entries whose program is not installed are judged only.
 
 #![allow(
     clippy::unwrap_used,
