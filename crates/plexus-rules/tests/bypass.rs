@@ -156,6 +156,7 @@ fn ordinary_forms_are_allowed_by_the_same_rules() {
         "npm test; echo $?",
         "npm test; echo \"exit: $?\"",
         "[ -n \"$(git status --short)\" ] && git diff",
+        "[ \"$(cat f)\" = x ] && ls",
         "[[ -f f && ! -d x ]] && cat f",
         "[[ \"$(ls)\" == a* ]] || ls",
         "if [ -d src ]; then ls src; else echo none; fi",

@@ -12,7 +12,7 @@ use super::super::known::{self, Effect};
 use super::super::paths::MAX_PATH_BYTES;
 use super::super::shell::names::{LINKING, NAMING_NO_FILES, SEARCHING};
 use super::super::shell::programs::{self, Nature, base_name};
-use super::super::shell::{self, Script, WILD, Word};
+use super::super::shell::{self, Script, Simple, WILD, Word};
 use super::super::steps::{Step, marked};
 
 /// What a command may do to a file that it names.
@@ -108,7 +108,7 @@ impl Named<'_> {
             let only_reads = self.only_reads(&command.words) && !hands_on;
             let touch = if only_reads { Touch::Reads } else { Touch::Writes };
             touches = touches.max(touch);
-            self.computed(&command.words, script);
+            self.computed(command, script);
             self.tree(&command.words);
             self.searches = command.words.first().is_some_and(is_search);
             for word in command.words.iter().skip(1) {
@@ -197,26 +197,40 @@ impl Named<'_> {
     }
 
     /// Notes that the command reads files whose names are known only when it runs.
-    fn computed(&mut self, words: &[Word], script: &Script) {
+    fn computed(&mut self, command: &Simple, script: &Script) {
+        let words = &command.words;
         let Some(program) = words.first() else { return };
         let name = program.literal().map(base_name).unwrap_or_default();
         if NAMING_NO_FILES.contains(&name) {
             return;
         }
-        // The files that a search finds by their names are looked at by those names.
-        let is_given = || script.commands.iter().any(|it| it.words.first().is_some_and(is_search));
-        let gets_names = matches!(name, "xargs" | "gxargs" | "parallel") && !is_given();
+        if matches!(name, "xargs" | "gxargs" | "parallel") {
+            self.given_names(command, script);
+        }
         let is_given_by_loop = |raw: &str| {
             let raw = raw.trim_matches('"');
             let name = raw.strip_prefix('$').unwrap_or_default().trim_matches(['{', '}']);
             script.loops.iter().any(|it| it == name)
         };
-        self.found.may_read_any |= gets_names
-            || words.iter().enumerate().skip(1).any(|(at, word)| {
-                is_unknown(word)
-                    && !is_given_by_loop(word.as_written())
-                    && known::may_name_file(words, at)
-            });
+        self.found.may_read_any |= words.iter().enumerate().skip(1).any(|(at, word)| {
+            is_unknown(word)
+                && !is_given_by_loop(word.as_written())
+                && known::may_name_file(words, at)
+        });
+    }
+
+    /// Notes the files whose names a command gets from the one at the start of its pipeline.
+    fn given_names(&mut self, command: &Simple, script: &Script) {
+        let previous = |it: &&Simple| script.commands.get(it.reads_from?);
+        let first = std::iter::successors(previous(&command), previous).last();
+        let Some(first) = first.filter(|it| programs::lists_tree(&it.words)) else {
+            self.found.may_read_any = true;
+            return;
+        };
+        // The names that a search looks for are looked at by themselves.
+        if !programs::searches_by_name(&first.words) {
+            self.trees_of(&first.words);
+        }
     }
 
     /// Notes the directories that a command reads with everything in them.
@@ -228,7 +242,13 @@ impl Named<'_> {
         if let Some(inner) = inner {
             return self.tree(inner);
         }
-        let Some(program) = words.first().filter(|_| programs::reads_tree(words)) else { return };
+        if programs::reads_tree(words) {
+            self.trees_of(words);
+        }
+    }
+
+    fn trees_of(&mut self, words: &[Word]) {
+        let Some(program) = words.first() else { return };
         let call = self.call;
         let paths = known::paths_of(words, call);
         // Without a table any word may be one of the directories.

@@ -351,14 +351,7 @@ pub(crate) fn reads_tree(words: &[Word]) -> bool {
         return !arguments.any(|it| it == "--files");
     }
     if SEARCHING.contains(&name) {
-        // A search for names reads what has such a name, and the names are looked at.
-        let by_name = |it: &str| matches!(it, "-name" | "-iname");
-        let widens = |it: &str| matches!(it, "-not" | "!" | "-o" | "-or" | ",");
-        let texts: Vec<&str> = arguments.collect();
-        let is_narrow = name == "find"
-            && texts.iter().any(|it| by_name(it))
-            && !texts.iter().any(|it| widens(it));
-        return !is_narrow && texts.iter().any(|it| runs_matches(name, it).is_some());
+        return !searches_by_name(words) && arguments.any(|it| runs_matches(name, it).is_some());
     }
     let Some((_, letters, names)) = READING_TREES_BY_OPTION.iter().find(|it| it.0 == name) else {
         return false;
@@ -374,6 +367,20 @@ pub(crate) fn reads_tree(words: &[Word]) -> bool {
     };
     // tar takes the letters of its first word without a dash.
     arguments.any(is_option) || name == "tar" && first.contains(|c| letters.contains(c))
+}
+
+/// Says whether a search finds only what has one of the names in its words.
+pub(crate) fn searches_by_name(words: &[Word]) -> bool {
+    let is_one_of =
+        |names: &[&str]| words.iter().any(|it| names.contains(&it.literal().unwrap_or_default()));
+    let is_find = words.first().and_then(Word::literal).map(base_name).map(family) == Some("find");
+    is_find && is_one_of(&["-name", "-iname"]) && !is_one_of(&["-not", "!", "-o", "-or", ","])
+}
+
+/// Says whether a command prints the names of files below a directory.
+pub(crate) fn lists_tree(words: &[Word]) -> bool {
+    let program = words.first().and_then(Word::literal).map(base_name);
+    program.is_some_and(|name| SEARCHING.contains(&name) || name == "rg") || reads_tree(words)
 }
 
 /// Says whether a command changes nothing and shows nothing that its rule would have to name: the

@@ -189,6 +189,7 @@ impl Decoder<'_> {
                     self.home = true;
                 }
                 '~' if matches!(previous, None | Some('=' | ':')) => self.becomes(Shape::Unknown),
+                '=' if raw == "=" => self.text.push(c),
                 // zsh replaces `=name` with the path of the program.
                 '=' if previous.is_none() => self.becomes(Shape::Unknown),
                 '{' | '}' => self.becomes(Shape::Unknown),
