@@ -43,8 +43,14 @@ pub enum VersionError {
 /// Runs `binary --version` and returns what it prints, at most 4 KiB. Must be called inside a tokio
 /// runtime.
 pub async fn ask_version(binary: &Path) -> Result<String, VersionError> {
-    let mut command = Command::new(binary);
-    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // Some programs obey files of the directory that they start in, and ours may be one that agents
+    // write to. A name alone is looked up in `PATH`; anything else would mean another file there.
+    let is_name = binary.components().count() == 1;
+    let program = if is_name { Ok(binary.to_owned()) } else { std::path::absolute(binary) };
+    let program = program.map_err(|source| StartError::from_spawn(binary.to_owned(), source))?;
+    let mut command = Command::new(program);
+    command.arg("--version").current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let (mut child, tree) = ProcessTree::spawn(&mut command)
         .map_err(|source| StartError::from_spawn(binary.to_owned(), source))?;
     let mut answer = Vec::new();
@@ -79,5 +85,21 @@ impl CliVersion {
 impl fmt::Display for CliVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn version_is_asked_outside_of_the_working_directory() {
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let program = Path::new(folder.path().file_name().unwrap()).join("program");
+        std::fs::write(&program, "#!/bin/sh\npwd\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(ask_version(&program).await.unwrap(), "/\n");
     }
 }
