@@ -10,6 +10,7 @@
 //! - `approvals`, `preview`, `manage`: what waits, what it would change, and the server itself.
 //! - `devices`, `parents`, `notify`: phones, parents and receivers outside.
 //! - `acp`: the agent for an editor.
+//! - `program`: starts an editor, a pager or a browser.
 //! - `demo`, `manual`, `complete`, `hints`: help to get going.
 
 mod acp;
@@ -27,6 +28,7 @@ mod manual;
 mod notify;
 mod parents;
 mod preview;
+mod program;
 mod run;
 mod search;
 mod server;

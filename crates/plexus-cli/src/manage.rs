@@ -11,8 +11,8 @@ use plexus_transport::{FULL_QUERY, ToolList, Whereabouts};
 use serde_json::{Value, json};
 
 use super::args::{Global, Mcp, McpConfig, Tools};
-use super::exit;
 use super::server::{self, failed};
+use super::{exit, program};
 use plexus_render::error::{complain, could_not};
 use plexus_render::sanitize;
 use plexus_render::screen;
@@ -80,12 +80,10 @@ pub(super) async fn dashboard_address(client: &Client) -> Result<String> {
 }
 
 async fn open(address: &str) -> bool {
-    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let status = tokio::process::Command::new(program)
-        .arg(address)
-        .stdout(std::process::Stdio::null())
-        .stderr(std::process::Stdio::null())
-        .status();
+    let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let Ok(mut command) = program::command(opener) else { return false };
+    let (stdout, stderr) = (std::process::Stdio::null(), std::process::Stdio::null());
+    let status = command.arg(address).stdout(stdout).stderr(stderr).status();
     status.await.is_ok_and(|status| status.success())
 }
 

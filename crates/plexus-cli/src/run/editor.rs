@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use plexus_client::wire::EventId;
 
+use super::super::program::command;
+
 /// The editor when neither `VISUAL` nor `EDITOR` names one.
 const USUAL_EDITOR: &str = "vi";
 
@@ -19,14 +21,11 @@ pub(super) async fn edit(text: &str, ending: &str) -> Result<String> {
         .filter_map(|name| std::env::var(name).ok())
         .find(|value| !value.trim().is_empty());
     let editor = editor.unwrap_or_else(|| USUAL_EDITOR.to_owned());
-    // `EDITOR` may hold arguments (`code --wait`), as git and others read it.
-    let mut words = editor.split_whitespace();
-    let program = words.next().unwrap_or(USUAL_EDITOR);
-    let status = tokio::process::Command::new(program).args(words).arg(&file.path).status().await;
+    let status = command(&editor)?.arg(&file.path).status().await;
     let status = status
-        .with_context(|| format!("could not start {program:?}; name your editor in $EDITOR"))?;
+        .with_context(|| format!("could not start {editor:?}; name your editor in $EDITOR"))?;
     if !status.success() {
-        bail!("could not edit: {program} ended with {status}");
+        bail!("could not edit: {editor} ended with {status}");
     }
     std::fs::read_to_string(&file.path).context("could not read what was edited")
 }

@@ -7,6 +7,8 @@ use std::process::Stdio;
 use anyhow::{Context as _, Result, bail};
 use tokio::io::AsyncWriteExt;
 
+use super::super::program::command;
+
 /// The pager when `PAGER` names none.
 const USUAL_PAGER: &str = "less";
 
@@ -21,11 +23,9 @@ const LESS_FLAGS: &str = "-FRX";
 pub(super) async fn show(lines: &[String]) -> Result<()> {
     let pager = std::env::var("PAGER").ok().filter(|value| !value.trim().is_empty());
     let pager = pager.unwrap_or_else(|| USUAL_PAGER.to_owned());
-    // `PAGER` may hold arguments, as git and others read it.
-    let mut words = pager.split_whitespace();
-    let program = words.next().unwrap_or(USUAL_PAGER);
-    let mut command = tokio::process::Command::new(program);
-    command.args(words).stdin(Stdio::piped());
+    let mut command = command(&pager)?;
+    command.stdin(Stdio::piped());
+    let program = pager.split_whitespace().next().unwrap_or(USUAL_PAGER);
     let is_less = Path::new(program).file_name().is_some_and(|name| name == "less");
     if is_less {
         command.arg(LESS_FLAGS);
