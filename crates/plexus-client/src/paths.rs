@@ -38,10 +38,12 @@ pub fn real_path(path: &Path) -> PathBuf {
     }
 }
 
-/// Looks for a program in a `PATH`.
+/// Looks for a program in a `PATH`. Relative directories in it are left out: they would lead to
+/// files of an agent's.
 #[must_use]
 pub fn find_program(name: &OsStr, path: Option<&OsStr>) -> Option<PathBuf> {
     std::env::split_paths(path?)
+        .filter(|folder| folder.is_absolute())
         .map(|folder| folder.join(name))
         .find(|candidate| is_executable(candidate))
 }

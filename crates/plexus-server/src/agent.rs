@@ -2,7 +2,7 @@
 //! inside our own binary.
 
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 
 use plexus_client::paths::find_program;
 use plexus_engine::settings::ProgramLine;
@@ -42,15 +42,7 @@ impl Agent {
             return Self { line: simulator(), choice: AgentChoice::Simulator };
         }
         if !named.as_os_str().is_empty() {
-            let found = if named.components().count() == 1 {
-                find_program(named.as_os_str(), path)
-            } else {
-                None
-            };
-            return Self {
-                line: program(found.unwrap_or_else(|| named.to_owned())),
-                choice: AgentChoice::Named,
-            };
+            return Self { line: program(find(named, path)), choice: AgentChoice::Named };
         }
         match find_program(OsStr::new("claude"), path) {
             Some(found) => Self { line: program(found), choice: AgentChoice::Found },
@@ -84,12 +76,19 @@ pub fn choose_codex(named: &Path, own: &Path, path: Option<&OsStr>) -> Option<Pr
         let leading = [SIMULATOR, "--as", "codex"].map(Into::into).into();
         return Some(ProgramLine { program: own.to_owned(), leading });
     }
-    let program = match named.components().count() {
-        0 => find_program(OsStr::new("codex"), path)?,
-        1 => find_program(named.as_os_str(), path).unwrap_or_else(|| named.to_owned()),
-        _ => named.to_owned(),
+    let program = match named.as_os_str().is_empty() {
+        true => find_program(OsStr::new("codex"), path)?,
+        false => find(named, path),
     };
     Some(ProgramLine { program, leading: Vec::new() })
+}
+
+/// Returns where a named program is. It is started in the directory of a session, where a relative
+/// path would lead to a file of the agent's.
+pub(crate) fn find(named: &Path, path: Option<&OsStr>) -> PathBuf {
+    let is_name = named.components().count() == 1;
+    let found = if is_name { find_program(named.as_os_str(), path) } else { absolute(named).ok() };
+    found.unwrap_or_else(|| named.to_owned())
 }
 
 #[cfg(test)]
@@ -97,6 +96,23 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+
+    #[test]
+    fn programs_are_found_at_absolute_paths_alone() {
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let claude = folder.path().join("claude");
+        std::fs::write(&claude, "").unwrap();
+        std::fs::set_permissions(&claude, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let relative = Path::new(folder.path().file_name().unwrap());
+        let path = Some(relative.as_os_str());
+        assert_eq!(find_in(OsStr::new("claude"), path), None);
+        let own = Path::new("/own");
+        assert_eq!(Agent::choose(Path::new(""), own, path).choice, AgentChoice::Fallback);
+        let here = std::env::current_dir().unwrap();
+        let named = relative.join("claude");
+        assert_eq!(Agent::choose(&named, own, None).line.program, here.join(&named));
+        assert_eq!(choose_codex(&named, own, None).unwrap().program, here.join(&named));
+    }
 
     #[test]
     fn a_named_program_beats_claude_beats_the_simulator() {

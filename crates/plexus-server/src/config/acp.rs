@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::path::Path;
 
 use plexus_agents::acp::Profile;
 use plexus_engine::settings::ProgramLine;
 
 use super::Config;
 use plexus_client::paths::find_program;
+use crate::agent::find;
 
 /// Names that other kinds of agents have.
 const TAKEN: [&str; 3] = ["claude_code", "codex", "cone"];
@@ -27,7 +29,7 @@ impl AcpAgent {
     pub fn program(&self, path: Option<&OsStr>) -> Option<ProgramLine> {
         let named = OsStr::new(&self.profile.program);
         let program = match self.profile.program.contains('/') {
-            true => named.into(),
+            true => find(Path::new(named), path),
             false => find_program(named, path)?,
         };
         Some(ProgramLine { program, leading: Vec::new() })
