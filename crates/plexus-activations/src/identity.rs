@@ -118,6 +118,7 @@ impl Identities {
             project_settings: ProjectSettings::Ignore,
             channel: self.settings.channel,
             allowed_tools: Vec::new(),
+            allowed_by: None,
             disallowed_tools: Vec::new(),
             add_dirs: Vec::new(),
             env: BTreeMap::new(),

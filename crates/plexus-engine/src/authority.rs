@@ -322,6 +322,8 @@ fn excess(parent: &SessionConfig, child: &SessionConfig) -> Option<String> {
         model: _,
         system_prompt: _,
         channel: _,
+        // Its creator, which the server notes.
+        allowed_by: _,
         // A session may choose this freely: whenever the question is passed on, the sessions above
         // may answer it at any time.
         escalate_after_secs: _,

@@ -3,14 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use plexus_core::RuleId;
-use plexus_rules::{self as rules, Author, Pattern, RealPaths, Rule, RuleSet, Ruling};
+use plexus_core::{RuleId, SessionId};
+use plexus_rules::{self as rules, Author, Decision, Pattern, RealPaths, Rule, RuleSet, Ruling};
 use plexus_store::{
     JsonText, Owner, PageRequest, SessionRecord, Store, StoreError, StoredRule, UnixMillis,
 };
-use plexus_wire::{SuggestedRule, ToolCall};
+use plexus_wire::{RuleScope, SuggestedRule, ToolCall};
+use uuid::Uuid;
 
 use crate::session::SessionConfig;
+
+/// The namespace of the ids of granted rules: the same grant of a session is the same rule.
+const GRANTED: Uuid = Uuid::from_u128(0x4f0e_62d7_91ac_5b3c_8a5d_2e71_90bc_46f3);
+
+/// Why a granted rule exists, for everybody who sees its decisions.
+const GRANT_REASON: &str = "the session was created with it (allowed_tools)";
 
 /// How many rules one page of the store holds.
 const PAGE: usize = 1_000;
@@ -54,10 +61,16 @@ impl Rulebook {
         config: &SessionConfig,
         tool: &ToolCall,
     ) -> Result<Ruling, StoreError> {
-        let rules = self.in_force().await?;
+        let in_force = self.in_force().await?;
+        let granted = granted(session.id, config);
         let ancestors = self.store.ancestors(session.id).await?;
         let home = config.home();
         let call = call(session, config, tool, &ancestors, home.as_deref());
+        if granted.is_empty() {
+            return Ok(in_force.decide(&call));
+        }
+        // Together: one command may need a rule of each kind for its parts.
+        let rules = RuleSet::new(in_force.rules().iter().cloned().chain(granted));
         Ok(rules.decide(&call))
     }
 
@@ -193,6 +206,21 @@ impl Rulebook {
         }
         Ok(rules)
     }
+}
+
+/// Returns the rules that `allowed_tools` of a session are. They live in its configuration, so they
+/// begin and end with it. A pattern that cannot be read allows nothing.
+pub(crate) fn granted(session: SessionId, config: &SessionConfig) -> Vec<Rule> {
+    let rule = |text: &String| {
+        let mut rule = Rule::new(Decision::Allow, text.parse().ok()?);
+        let name = format!("{session} {text}");
+        rule.id = RuleId::from_uuid(Uuid::new_v5(&GRANTED, name.as_bytes()));
+        rule.scope = RuleScope::Session(session);
+        rule.author = config.allowed_by.map_or(Author::Operator, Author::Session);
+        rule.reason = Some(GRANT_REASON.to_owned());
+        Some(rule)
+    };
+    config.allowed_tools.iter().filter_map(rule).collect()
 }
 
 /// Makes the call that the engine judges.

@@ -44,8 +44,11 @@ pub struct SessionConfig {
     pub project_settings: ProjectSettings,
     /// How its children ask.
     pub channel: ChannelChoice,
-    /// Tools that the agent's own configuration allows.
+    /// Calls that it may make unasked, as patterns: rules of this session alone.
     pub allowed_tools: Vec<String>,
+    /// The session that gave it `allowed_tools`; `None` for the operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed_by: Option<SessionId>,
     /// Tools that the agent's own configuration forbids.
     pub disallowed_tools: Vec<String>,
     /// Further directories that its children may use.

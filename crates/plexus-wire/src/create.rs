@@ -87,7 +87,7 @@ pub struct CreateParams {
     /// How permission requests travel: `auto`, `control` or `mcp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<ChannelChoice>,
-    /// Tools that it may use unasked.
+    /// Calls that it may make unasked, in the notation of rules: allow rules of this session alone.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",

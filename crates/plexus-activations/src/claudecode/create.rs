@@ -28,7 +28,7 @@ impl ClaudeCode {
         params: CreateParams,
     ) -> Result<SessionCreated, CallError> {
         let parent = self.parent_for(&call.caller, params.parent).await?;
-        let mut config = self.config_of(&params)?;
+        let mut config = self.config_of(&call.caller, &params)?;
         if self.namespace == Namespace::ClaudeCode && config.agent != FIRST_AGENT {
             return Err(CallError::invalid(format_args!(
                 "create a session of {}: claudecode.create makes sessions of Claude Code",
@@ -178,7 +178,11 @@ impl ClaudeCode {
         }
     }
 
-    fn config_of(&self, params: &CreateParams) -> Result<SessionConfig, CallError> {
+    fn config_of(
+        &self,
+        caller: &Caller,
+        params: &CreateParams,
+    ) -> Result<SessionConfig, CallError> {
         let may_decide = params.may_decide.clone().unwrap_or_default();
         for (at, text) in may_decide.iter().enumerate().filter(|(_, text)| *text != EVERYTHING) {
             text.parse::<Pattern>()
@@ -190,14 +194,22 @@ impl ClaudeCode {
         for (at, dir) in params.add_dirs.iter().flatten().enumerate() {
             add_dirs.push(self.usable_dir(&format!("add_dirs[{at}]"), dir)?);
         }
-        for (field, list) in [
-            ("allowed_tools", &params.allowed_tools),
-            ("disallowed_tools", &params.disallowed_tools),
-        ] {
-            for (at, entry) in list.iter().flatten().enumerate() {
-                check_tool_entry(entry)
-                    .map_err(|error| error.with_field(format!("{field}[{at}]")))?;
-            }
+        let allowed_tools = params.allowed_tools.clone().unwrap_or_default();
+        for (at, text) in allowed_tools.iter().enumerate() {
+            text.parse::<Pattern>()
+                .map_err(|error| unreadable(error, format!("allowed_tools[{at}]")))?;
+        }
+        if !allowed_tools.is_empty() && params.loopback_enabled == Some(false) {
+            return Err(CallError::invalid(
+                "take allowed_tools with loopback_enabled false: rules answer what the agent asks, \
+                 and it would not ask",
+            )
+            .with_field("allowed_tools")
+            .with_hint("leave out one of the two"));
+        }
+        for (at, entry) in params.disallowed_tools.iter().flatten().enumerate() {
+            check_tool_entry(entry)
+                .map_err(|error| error.with_field(format!("disallowed_tools[{at}]")))?;
         }
         let agent = params.agent.as_deref().unwrap_or(FIRST_AGENT);
         let powers = self.agents.get(agent)?.driver.powers();
@@ -231,7 +243,8 @@ impl ClaudeCode {
             may_decide,
             project_settings: params.project_settings.unwrap_or_default(),
             channel: params.channel.unwrap_or(self.settings.channel),
-            allowed_tools: params.allowed_tools.clone().unwrap_or_default(),
+            allowed_tools,
+            allowed_by: caller.session(),
             disallowed_tools: params.disallowed_tools.clone().unwrap_or_default(),
             add_dirs,
             env: params.env.clone().unwrap_or_default(),
@@ -355,18 +368,20 @@ impl ClaudeCode {
         params: ForkParams,
     ) -> Result<SessionForked, CallError> {
         let source = self.find(&call.caller, params.session_id, params.name.as_deref()).await?;
+        let mut config = SessionConfig::of(&source)?;
         if let Caller::Session(own) = call.caller {
             // A fork has all that its source may do, so its creator must be able to give that.
             let session = self.store.session(own).await?;
-            let (above, child) = (SessionConfig::of(&session)?, SessionConfig::of(&source)?);
+            let (above, child) = (SessionConfig::of(&session)?, &mut config);
             if !is_identity(&session) {
-                self.asks_as_much(&above, &child)?;
+                self.asks_as_much(&above, child)?;
             }
-            narrowed(&above, &child)?;
+            narrowed(&above, child)?;
+            child.allowed_by = Some(own);
         }
         let fork = CreateSession {
             fork: Some(Fork { of: source.id, at: params.at }),
-            config: source.config.clone(),
+            config: config.to_json()?,
             metadata: source.metadata.clone(),
             room: self.room_below(source.parent).await?,
             ..CreateSession::new(params.new_name, source.parent)
@@ -397,11 +412,10 @@ impl ClaudeCode {
                     .then_some(SessionState { mode: None, ..remembered }),
             };
         if state.is_some() {
-            self.require_fork(&SessionConfig::of(&source)?.agent)?;
+            self.require_fork(&config.agent)?;
         }
-        let working_dir = SessionConfig::of(&source)?.working_dir;
         let (id, head) = self.create_row(fork, state).await?;
-        self.beginnings.note(id, &working_dir).await;
+        self.beginnings.note(id, &config.working_dir).await;
         Ok(SessionForked { id, head })
     }
 }

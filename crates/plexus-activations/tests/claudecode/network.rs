@@ -83,5 +83,7 @@ async fn a_question_is_asked_once_whichever_chat_is_open_and_whichever_server_ru
     assert_eq!(hub.runs(&session).await, 1);
     assert_eq!(pending(&hub, 0).await, Vec::<Value>::new());
     let history = hub.ok("loopback.history", json!({"session_id": session})).await;
-    assert_eq!(history["decisions"].as_array().unwrap().len(), 2, "{history:#}");
+    let decisions = history["decisions"].as_array().unwrap().iter();
+    let questions = decisions.filter(|it| it["tool_name"] != "Bash").count();
+    assert_eq!(questions, 2, "{history:#}");
 }

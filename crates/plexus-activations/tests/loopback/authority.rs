@@ -118,8 +118,10 @@ async fn play(roots: Vec<(u8, u8)>, attempts: Vec<Attempt>) {
                 let ancestors = line(&tree, asker);
                 let ruled =
                     rules.values().any(|(author, of)| *of == tool && ancestors.contains(author));
-                if ruled {
-                    // A rule of an ancestor answers, and that ancestor was granted the tool.
+                let own = tree[asker].allowed_tools.contains(tool);
+                if ruled || own {
+                    // A rule answers: one of an ancestor that was granted the tool, or what its
+                    // creator, which was granted it too, gave the session itself.
                     assert_eq!(answer(task).await["behavior"], "allow");
                     continue;
                 }

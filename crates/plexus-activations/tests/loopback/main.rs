@@ -10,6 +10,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod allowed_tools;
 mod attacks;
 mod authority;
 mod bad_permits;

@@ -164,7 +164,6 @@ fn refuse_what_it_cannot_do(profile: &Profile, launch: &Launch<'_>) -> Result<()
     let refused = [
         (launch.channel == Channel::Mcp, "ask over the MCP channel"),
         (!config.loopback_enabled, "run without asking (loopback_enabled: false)"),
-        (!config.allowed_tools.is_empty(), "be told allowed_tools; a rule does the same"),
         (
             !config.disallowed_tools.is_empty() && !profile.without_tools,
             "be told disallowed_tools; a rule does the same",
@@ -374,7 +373,6 @@ mod tests {
     fn a_setting_that_an_agent_does_not_take_is_refused() {
         for (name, more, expected) in [
             ("goose", json!({"loopback_enabled": false}), "without asking"),
-            ("goose", json!({"allowed_tools": ["shell"]}), "allowed_tools"),
             ("goose", json!({"disallowed_tools": ["shell"]}), "disallowed_tools"),
             ("goose", json!({"system_prompt": "be nice"}), "system_prompt"),
             ("goose", json!({"project_settings": "trust"}), "trust"),

@@ -261,9 +261,6 @@ fn arguments(
             }
         }
     }
-    if !launch.config.allowed_tools.is_empty() {
-        flag("--allowedTools", &launch.config.allowed_tools.join(","));
-    }
     let never: Vec<&str> = NEVER
         .iter()
         .copied()
@@ -403,7 +400,8 @@ mod tests {
             may_decide: vec![],
             project_settings: ProjectSettings::Ignore,
             channel: ChannelChoice::Auto,
-            allowed_tools: vec![],
+            allowed_tools: vec!["Bash(git log:*)".into()],
+            allowed_by: None,
             disallowed_tools: vec!["WebFetch".into()],
             add_dirs: vec!["/more".into()],
             env: BTreeMap::from([("TOKEN_OF_THE_SESSION".into(), "x".into())]),

@@ -71,8 +71,8 @@ pub(super) fn plan(options: &CodexOptions, launch: &Launch<'_>) -> Result<Plan, 
     if launch.channel == Channel::Mcp {
         return Err(LaunchError("codex asks over its own protocol, not over MCP".to_owned()));
     }
-    if !config.allowed_tools.is_empty() || !config.disallowed_tools.is_empty() {
-        let why = "codex has no allowed_tools and disallowed_tools; write rules instead";
+    if !config.disallowed_tools.is_empty() {
+        let why = "codex has no disallowed_tools; write rules instead";
         return Err(LaunchError(why.to_owned()));
     }
     let args = arguments(launch)?;

@@ -495,7 +495,7 @@ fn mcp_servers_of_a_session_are_settings_of_its_thread_and_no_arguments() {
 
 #[test]
 fn settings_that_codex_cannot_do_are_refused_before_it_starts() {
-    let with_tools = config(&json!({"allowed_tools": ["Bash"]}));
+    let with_tools = config(&json!({"disallowed_tools": ["Bash"]}));
     let error = codex().launch(&launch(&with_tools, Conversation::New)).unwrap_err();
     assert!(error.to_string().contains("rules"), "{error}");
     let config = config(&json!({}));

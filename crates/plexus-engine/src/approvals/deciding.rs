@@ -164,7 +164,7 @@ impl Approvals {
             if judgement.decision == rules::Decision::Deny {
                 let why = match caller {
                     Caller::Operator | Caller::Device(_) => judgement.why,
-                    Caller::Session(_) | Caller::Child(_) => self.told(&judgement).await?,
+                    Caller::Session(_) | Caller::Child(_) => self.told(&judgement, &deed).await?,
                 };
                 return Err(CallError::forbidden(format_args!("allow the edited input: {why}")));
             }

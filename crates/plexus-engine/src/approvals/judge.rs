@@ -4,13 +4,14 @@
 
 use jiff::Timestamp;
 use plexus_core::RuleId;
-use plexus_rules::{self as rules, Decision};
+use plexus_rules::{self as rules, Author, Decision};
 use plexus_store::{DecidedBy, Owner, SessionRecord, StoreError, UnixMillis, Verdict};
 use plexus_wire::{Mode, Seconds, ToolTarget};
 
 use super::Approvals;
 use crate::authority::Deed;
 use crate::replan::Replans;
+use crate::rulebook::granted;
 use crate::session::SessionState;
 
 /// What rules and modes say of a call.
@@ -77,15 +78,21 @@ impl Approvals {
 
     /// Says why a rule or a mode decided, for everybody who sees the decision. The text gives the
     /// rule's reason, never its pattern: only callers to whom `rules` shows it may see that.
-    pub(crate) async fn told(&self, judgement: &Judgement) -> Result<String, StoreError> {
+    pub(crate) async fn told(
+        &self,
+        judgement: &Judgement,
+        deed: &Deed<'_>,
+    ) -> Result<String, StoreError> {
         let verb = match judgement.decision {
             Decision::Allow => "allowed",
             Decision::Deny => "denied",
             Decision::Ask => "asked",
         };
         let Some(rule) = judgement.rule else { return Ok(judgement.why.clone()) };
-        let reason = match self.rulebook.file_rules().iter().find(|it| it.id == rule) {
-            Some(rule) => rule.reason.clone(),
+        let mut unstored = self.rulebook.file_rules();
+        unstored.extend(granted(deed.asker, deed.asker_config));
+        let reason = match unstored.into_iter().find(|it| it.id == rule) {
+            Some(rule) => rule.reason,
             None => match self.store.rule(rule).await {
                 Ok(stored) => stored.rule.reason,
                 Err(StoreError::NotFound { .. }) => None,
@@ -109,7 +116,13 @@ impl Approvals {
         while replans.once_more() {
             let ruling = self.rulebook.decide(session, deed.asker_config, deed.tool).await?;
             match self.check_used(&ruling, deed).await? {
-                Used::InForce => return Ok(ruling),
+                Used::InForce => {
+                    // A granted rule has no row in which its decisions are counted.
+                    let granted = granted(deed.asker, deed.asker_config);
+                    let is_granted = |id: &RuleId| granted.iter().any(|rule| rule.id == *id);
+                    let used = ruling.used.iter().copied().filter(|id| !is_granted(id)).collect();
+                    return Ok(rules::Ruling { used, ..ruling });
+                }
                 Used::Beyond(pattern) => {
                     let why = format!(
                         "`{pattern}` allows it, and was made by a session that may not decide this"
@@ -136,7 +149,16 @@ impl Approvals {
         deed: &Deed<'_>,
     ) -> Result<Used, StoreError> {
         let now = UnixMillis::now();
+        let granted = granted(deed.asker, deed.asker_config);
         for id in ruling.used.iter().filter(|id| !self.rulebook.is_from_file(**id)) {
+            if let Some(rule) = granted.iter().find(|rule| rule.id == *id) {
+                if let Author::Session(author) = rule.author
+                    && !self.authority.may_allow(author, deed).await?
+                {
+                    return Ok(Used::Beyond(rule.pattern.to_string()));
+                }
+                continue;
+            }
             let stored = match self.store.rule(*id).await {
                 Ok(stored) => stored,
                 Err(StoreError::NotFound { .. }) => return Ok(Used::Gone),

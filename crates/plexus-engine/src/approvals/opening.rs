@@ -47,7 +47,7 @@ impl Approvals {
             let judgement = self.judge(question.session, &deed).await?;
             if let Some((verdict, by)) = judgement.at_once() {
                 decided.extend(self.uses(&judgement, now));
-                let why = self.told(&judgement).await?;
+                let why = self.told(&judgement, &deed).await?;
                 let decision = decision(open.id, question.chat, verdict, by, Some(why))?;
                 decided.push(Change::DecideApproval(decision));
             } else {

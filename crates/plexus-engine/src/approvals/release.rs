@@ -84,7 +84,7 @@ impl Approvals {
             let deed = Deed::of(record, &config, &tool);
             let judgement = self.judge(&session, &deed).await?;
             let Some((verdict, by)) = judgement.at_once() else { return Ok(false) };
-            let why = self.told(&judgement).await?;
+            let why = self.told(&judgement, &deed).await?;
             let mut changes = self.uses(&judgement, UnixMillis::now());
             // Several tasks may judge one request. Only the one that decides counts the rule as
             // used.
