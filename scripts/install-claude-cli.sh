@@ -6,7 +6,7 @@
 set -eu
 
 # The version that the recorded fixtures and docs/claude-cli.md speak of. The one place that pins it.
-DEFAULT_VERSION=2.1.325
+DEFAULT_VERSION=2.1.328
 
 version=${1:-${CLAUDE_CLI_VERSION:-$DEFAULT_VERSION}}
 root=$(cd "$(dirname "$0")/.." && pwd)

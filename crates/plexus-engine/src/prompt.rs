@@ -1,6 +1,8 @@
 //! The prompt of a chat, read from its node, and its images.
 
-use plexus_core::SessionId;
+use std::borrow::Cow;
+
+use plexus_core::{Caller, SessionId};
 use plexus_store::{NodeData, PromptImage, Store, StoreError};
 
 /// What every prompt with images holds: the line that says that its first one is there.
@@ -13,6 +15,19 @@ pub struct Prompt {
     pub text: String,
     /// Its images.
     pub images: Vec<PromptImage>,
+}
+
+/// Returns what `by` tells an agent. Agents run a prompt that begins with a slash as a command of
+/// theirs, and some commands go on by themselves. So what a session says is text: agents take a
+/// command only at the very beginning, and there it has a space.
+#[must_use]
+pub fn told_by(by: Caller, text: &str) -> Cow<'_, str> {
+    match by {
+        Caller::Session(_) | Caller::Child(_) if text.starts_with('/') => {
+            Cow::Owned(format!(" {text}"))
+        }
+        _ => Cow::Borrowed(text),
+    }
 }
 
 /// Reads the prompt of a chat with its images.
@@ -54,6 +69,19 @@ pub async fn prompt_text(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slash_of_a_session_begins_no_command() {
+        let session = Caller::Session(SessionId::generate());
+        for (by, text, told) in [
+            (session, "/goal x", " /goal x"),
+            (session, "see /goal", "see /goal"),
+            (session, " /goal", " /goal"),
+            (Caller::Operator, "/compact", "/compact"),
+        ] {
+            assert_eq!(told_by(by, text), told, "{by:?}");
+        }
+    }
 
     #[test]
     fn a_prompt_with_images_is_known_by_its_text() {

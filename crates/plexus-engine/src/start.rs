@@ -458,7 +458,7 @@ struct Prepared<'a> {
 
 impl Prepared<'_> {
     fn mind(&self, conversation: &Conversation, cost_usd: f64) -> Box<dyn Mind> {
-        let begin = Begin { config: &self.config, conversation, cost_usd };
+        let begin = Begin { config: &self.config, channel: self.channel, conversation, cost_usd };
         Arc::clone(&self.agent.driver).begin(&begin)
     }
 

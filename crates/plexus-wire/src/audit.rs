@@ -131,12 +131,27 @@ impl RefusedAttempt {
     }
 }
 
+/// What a breach went against.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[cfg_attr(not(feature = "server"), non_exhaustive)]
+#[serde(rename_all = "snake_case")]
+pub enum BreachKind {
+    /// A call ran, or an answer reached the agent, that nobody here allowed.
+    #[default]
+    Unallowed,
+    /// A turn began that nobody here began.
+    UnpromptedTurn,
+}
+
 /// A run did what nobody allowed.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(not(feature = "server"), non_exhaustive)]
 pub struct Breach {
     /// The run, by its number within the session.
     pub run: u32,
+    /// What it went against.
+    #[serde(default)]
+    pub kind: Said<BreachKind>,
     /// What it did.
     pub what: String,
     /// The decision that it went against, if there was one.

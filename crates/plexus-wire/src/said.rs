@@ -35,6 +35,12 @@ impl<T> Said<T> {
     }
 }
 
+impl<T: Default> Default for Said<T> {
+    fn default() -> Self {
+        Self::Known(T::default())
+    }
+}
+
 impl<T> From<T> for Said<T> {
     fn from(value: T) -> Self {
         Self::Known(value)

@@ -4,6 +4,7 @@
 use plexus_core::{Call, CallError, Caller, ErrorKind};
 use plexus_engine::event::ToNewEvent;
 use plexus_engine::handles;
+use plexus_engine::prompt::told_by;
 use plexus_engine::session::SessionConfig;
 use plexus_store::{
     Change, EndChat, Ending, Fresh, Priority, SessionRecord, StartChat, StartedChat, StoreError,
@@ -71,7 +72,7 @@ impl ClaudeCode {
         }
         let agent = SessionConfig::of(session)?.agent;
         let images = params.images.clone().unwrap_or_default();
-        let prompt = prompt_with_images(&params.prompt, &images);
+        let prompt = prompt_with_images(&told_by(caller, &params.prompt), &images);
         self.check_images(&agent, &prompt, &images)?;
         let start = StartChat {
             owner: handles::owner(&agent),
@@ -166,7 +167,7 @@ impl ClaudeCode {
             .supervisor
             .handle(session.id)
             .ok_or_else(|| CallError::busy("send: the child is still starting", BUSY_RETRY_MS))?;
-        handle.send(call.caller, params.text).await?;
+        handle.send(call.caller, told_by(call.caller, &params.text).into_owned()).await?;
         Ok(MessageSent {})
     }
 

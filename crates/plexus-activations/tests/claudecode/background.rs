@@ -1,7 +1,7 @@
-//! Work in the background: a `result` is not the end, and a turn that nobody asked for has a chat
-//! all the same.
+//! Work in the background: a `result` is not the end, and a turn that nobody prompted ends the run.
 
-use serde_json::json;
+use plexus_store::PageRequest;
+use serde_json::{Value, json};
 
 use crate::common::{DEADLINE, SimulatedHub, texts, types};
 
@@ -52,30 +52,24 @@ async fn cancelling_a_chat_ends_its_background_tasks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_that_nobody_asked_for_is_a_chat_of_its_own_that_says_so() {
+async fn a_turn_that_nobody_prompted_ends_the_run() {
     let hub = SimulatedHub::new().await;
     let session = hub.create("wakes", json!({})).await;
     let asked = hub.chat_to_end(&session, "sim:\nwake 1 I woke up.\nsay good night").await;
     assert_eq!(texts(&asked), ["good night"]);
-    let woken = async || (hub.session(&session).await["chat"] == 1).then_some(());
-    testkit::eventually_async("a chat of its own", DEADLINE, woken).await;
-    assert_eq!(hub.wait_for_end(&session, 1).await, "complete");
-    let events = hub.events(&session, 1).await;
-    assert_eq!(
-        (types(&events), texts(&events)),
-        (vec!["start", "content", "complete"], vec!["I woke up."])
-    );
-    let streams =
-        hub.ok("claudecode.streams", json!({"session_id": session})).await["streams"].clone();
-    assert_eq!(
-        (&streams[0]["self_started"], &streams[1]["self_started"]),
-        (&json!(null), &json!(true))
-    );
-    // The session goes on as any other, with the same process.
+    let gone = || std::future::ready(hub.processes().is_empty().then_some(()));
+    testkit::eventually_async("the end of the process", DEADLINE, gone).await;
+    let lines = hub.store().audit(None, PageRequest::first(100)).await.unwrap().items;
+    let breaches: Vec<Value> = lines
+        .iter()
+        .filter(|numbered| numbered.line.kind == "breach")
+        .map(|numbered| numbered.line.body.to_value())
+        .collect();
+    assert_eq!(breaches.len(), 1, "{breaches:?}");
+    assert_eq!(breaches[0]["kind"], "unprompted_turn", "{breaches:?}");
+    assert_eq!(hub.session(&session).await["chat"], 0, "the turn has no chat");
+    // The session goes on, with another process.
     let next = hub.chat_to_end(&session, "sim:\nsay and on").await;
     assert_eq!(texts(&next), ["and on"]);
-    assert_eq!(
-        (hub.session(&session).await["chat"].clone(), hub.runs(&session).await),
-        (json!(2), 1)
-    );
+    assert_eq!(hub.runs(&session).await, 2);
 }

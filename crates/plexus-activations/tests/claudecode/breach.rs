@@ -5,6 +5,7 @@ use plexus_store::{Change, JsonText, PageRequest, Patch, Priority, UpdateRun};
 use serde_json::{Value, json};
 
 use crate::common::{DEADLINE, SimulatedHub};
+use crate::puppet::Puppet;
 
 async fn audited(hub: &SimulatedHub) -> Vec<String> {
     let page = hub.store().audit(None, PageRequest::first(100)).await.unwrap();
@@ -162,4 +163,13 @@ async fn an_unknown_request_of_the_cli_is_answered_with_an_error_and_the_chat_go
         "{events:#?}"
     );
     assert_eq!(audited(&hub).await, [] as [String; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prompt_of_another_session_is_a_breach() {
+    let (puppet, hub, session) = Puppet::in_a_chat().await;
+    let another = "d2ae0000-0000-4000-8000-000000000002";
+    let begins = json!({"type": "command_lifecycle", "command_uuid": another, "state": "started"});
+    puppet.say(&begins.to_string());
+    is_stopped(&hub, &session, 0, "a prompt that is not ours").await;
 }

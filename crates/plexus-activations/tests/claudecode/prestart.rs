@@ -249,7 +249,7 @@ async fn what_it_asks_before_a_chat_is_denied() {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_that_begins_to_work_before_a_chat_is_ended() {
     let (puppet, hub, session) = Puppet::waiting().await;
-    puppet.say_init();
+    puppet.say_init(&json!([]));
     let gone = || std::future::ready(hub.processes().is_empty().then_some(()));
     testkit::eventually_async("its end", DEADLINE, gone).await;
     let shown = hub.session(&session).await;

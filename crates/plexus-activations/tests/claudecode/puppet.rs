@@ -29,7 +29,8 @@ impl Puppet {
     pub(crate) async fn in_a_chat() -> (Self, SimulatedHub, String) {
         let (puppet, hub, session) = Self::made(Prestart::Off).await;
         hub.chat(&session, "play").await;
-        puppet.say_init();
+        let prompt = puppet.hears(1, &["\"play\""]).await;
+        puppet.say_init(&json!([prompt["uuid"]]));
         (puppet, hub, session)
     }
 
@@ -56,10 +57,11 @@ impl Puppet {
         (puppet, hub, session)
     }
 
-    /// Has it say that a turn begins.
-    pub(crate) fn say_init(&self) {
+    /// Has it say that a turn begins, which answers these prompts.
+    pub(crate) fn say_init(&self, prompts: &Value) {
         let session = "5e55104d-0000-4000-8000-000000000001";
-        let init = json!({"type": "system", "subtype": "init", "session_id": session});
+        let init = json!({"type": "system", "subtype": "init", "session_id": session,
+            "user_message_uuids": prompts});
         self.say(&init.to_string());
     }
 

@@ -81,7 +81,7 @@ pub(super) fn out(line: &ClientLine) -> OutLine {
 fn prompt(session: &str, id: &str, text: &str, images: &[PromptImage]) -> OutLine {
     // A prompt that begins with a slash may run a command of the agent, without the model and
     // without a question.
-    let text = match text.starts_with('/') {
+    let text = match text.trim_start().starts_with('/') {
         true => format!("Prompt: {text}"),
         false => text.to_owned(),
     };

@@ -106,18 +106,64 @@ pub(crate) fn wall() -> WallNeeds {
     }
 }
 
-/// Tools that let children of one user reach each other, start work by themselves, or move the
-/// session's commands to another directory than the one that rules judge them by. Each of them
-/// bypasses supervision, and none of them asks. (Plan mode does not bypass it: `disableAutoMode`
-/// keeps its commands away from the CLI's classifier, so that they are asked about here.)
+/// Tools that no session gets: they let sessions of one user reach each other, begin turns by
+/// themselves, show or send something elsewhere, add tools, or move the session's commands to another
+/// directory than the one that rules judge them by. Most of them do not ask. The CLI takes names that
+/// it does not know. (Plan mode is none of them: `disableAutoMode` keeps its commands away from the
+/// CLI's classifier, so that they are asked about here.)
 const NEVER: &[&str] = &[
+    // Other sessions.
     "SendMessage",
     "ListAgents",
+    // Turns that nobody prompted.
     "CronCreate",
+    "CronDelete",
+    "CronList",
     "ScheduleWakeup",
+    "Monitor",
+    "Workflow",
+    "SetGoal",
+    "ProposeGoal",
+    "SubscribePR",
+    // Another directory or machine.
     "EnterWorktree",
+    "ExitWorktree",
     "Agent(isolation:worktree)",
     "Agent(isolation:remote)",
+    "RemoteTrigger",
+    // Something is shown or sent elsewhere.
+    "PushNotification",
+    "SendUserFile",
+    "SendUserMessage",
+    "SendFeedback",
+    "Projects",
+    "Artifact",
+    "ClaudeDesign",
+    "ReadNotifications",
+    "OfferChromeSetup",
+    "ShareOnboardingGuide",
+    "ShowOnboardingRolePicker",
+    // Offers of more tools.
+    "propose_skills",
+    "SearchMcpRegistry",
+    "ListConnectors",
+    "SuggestConnectors",
+    "SearchPlugins",
+    "ListPlugins",
+    "SuggestPluginInstall",
+    "SearchSkills",
+    "ListSkills",
+    "SuggestSkills",
+];
+
+/// Variables that no session may set: they add tools that begin turns, talk to other machines or
+/// run other agents.
+const FORBIDDEN_ENV: &[&str] = &[
+    "CLAUDE_CODE_REMOTE",
+    "CLAUDE_CODE_BRIEF",
+    "CLAUDE_CODE_COORDINATOR_MODE",
+    "CLAUDE_CODE_ENABLE_TASKS",
+    "CLAUDE_CODE_ENABLE_TODO_TOOLS",
 ];
 
 /// A hook that refuses to make a worktree. An agent definition may also ask for one (`isolation`),
@@ -145,6 +191,12 @@ const ASK_ABOUT_ALL: &[&str] = &[
 
 /// Says what to start.
 pub(super) fn plan(launch: &Launch<'_>) -> Result<Plan, LaunchError> {
+    let named = launch.config.env.keys().find(|name| FORBIDDEN_ENV.contains(&name.as_str()));
+    if let Some(name) = named {
+        return Err(LaunchError(format!(
+            "{name} is not for a session to set: it decides which tools begin work unasked"
+        )));
+    }
     let (in_argv, stdin) = match (launch.channel, launch.prompt) {
         // A woken process asks about the parked call by itself.
         (Channel::Control, None) if wakes(launch).is_some() => (None, Stdin::Lines(Vec::new())),
@@ -296,12 +348,20 @@ fn arguments(
     Ok(args)
 }
 
-/// Settings of ours for the CLI: its own classifier never decides, no subagent gets a worktree, and
-/// with `supervise: "all"` everything is asked.
+/// Settings of ours for the CLI: its own classifier never decides, no subagent gets a worktree,
+/// nobody else begins a turn, and with `supervise: "all"` everything is asked.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct CliSettings<'a> {
     hooks: CliHooks,
     permissions: CliPermissions<'a>,
+    /// Whether other sessions of the user may prompt this one. The CLI opens an inbox for them, also
+    /// when `SendMessage` is taken away.
+    cross_session_inbound: &'static str,
+    disable_workflows: bool,
+    disable_agent_view: bool,
+    disable_remote_control: bool,
+    enable_artifact: bool,
     /// Whether a page is fetched without the CLI's request to its vendor about the host, which a
     /// wall blocks.
     #[serde(rename = "skipWebFetchPreflight", skip_serializing_if = "std::ops::Not::not")]
@@ -351,6 +411,11 @@ fn settings<'a>(launch: &'a Launch<'_>) -> CliSettings<'a> {
     CliSettings {
         hooks: CliHooks { worktree_create: [HookGroup { hooks: [refuse] }] },
         permissions: CliPermissions { ask, disable_auto_mode: "disable" },
+        cross_session_inbound: "refuse",
+        disable_workflows: true,
+        disable_agent_view: true,
+        disable_remote_control: true,
+        enable_artifact: false,
         skip_preflight: launch.config.confine != Confine::None,
     }
 }
@@ -359,7 +424,10 @@ fn settings<'a>(launch: &'a Launch<'_>) -> CliSettings<'a> {
 fn environment(launch: &Launch<'_>) -> Vec<(OsString, OsString)> {
     // Rules judge a command by the session's directory, so each one has to start there. The CLI
     // otherwise keeps the directory that an earlier command went to.
-    let mut env = vec![("CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR".into(), "1".into())];
+    let mut env = vec![
+        ("CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR".into(), "1".into()),
+        ("CLAUDE_CODE_DISABLE_CRON".into(), "1".into()),
+    ];
     if launch.reads_instructions {
         env.push((READ_INSTRUCTIONS.into(), "1".into()));
     }
@@ -443,6 +511,11 @@ mod tests {
         let settings = json!({
             "hooks": {"WorktreeCreate": [{"hooks": [{"type": "command", "command": REFUSE_WORKTREE}]}]},
             "permissions": {"disableAutoMode": "disable"},
+            "crossSessionInbound": "refuse",
+            "disableWorkflows": true,
+            "disableAgentView": true,
+            "disableRemoteControl": true,
+            "enableArtifact": false,
         });
         let (before, after) = text(&launch)
             .split_once("--settings ")
@@ -452,15 +525,29 @@ mod tests {
         assert_eq!(serde_json::from_str::<serde_json::Value>(given).unwrap(), settings);
         assert_eq!(
             format!("{before}--add-dir{after}"),
-            "--print --output-format stream-json --verbose --strict-mcp-config \
-             --input-format stream-json --permission-prompt-tool stdio --setting-sources user \
-             --disallowedTools SendMessage,ListAgents,CronCreate,ScheduleWakeup,\
-             EnterWorktree,Agent(isolation:worktree),Agent(isolation:remote),WebFetch \
-             --add-dir /more \
-             --include-partial-messages --replay-user-messages"
+            format!(
+                "--print --output-format stream-json --verbose --strict-mcp-config \
+                 --input-format stream-json --permission-prompt-tool stdio --setting-sources user \
+                 --disallowedTools {},WebFetch --add-dir /more \
+                 --include-partial-messages --replay-user-messages",
+                NEVER.join(",")
+            )
         );
         let Stdin::Lines(lines) = plan(&launch).unwrap().stdin else { panic!("no lines") };
         assert!(String::from_utf8_lossy(lines[0].as_bytes()).contains("--do it"));
+    }
+
+    #[test]
+    fn a_variable_that_adds_tools_is_refused() {
+        for name in FORBIDDEN_ENV {
+            let env = BTreeMap::from([((*name).to_owned(), "1".to_owned())]);
+            let config = SessionConfig { env, ..config() };
+            let why = plan(&control(&config)).unwrap_err().to_string();
+            assert!(why.contains(name), "{why}");
+        }
+        let config = config();
+        let env = plan(&control(&config)).unwrap().env;
+        assert!(env.contains(&("CLAUDE_CODE_DISABLE_CRON".into(), "1".into())), "{env:?}");
     }
 
     #[test]

@@ -26,6 +26,16 @@ pub struct ClaudeMemory {
     /// What each subagent that runs does, by the CLI's id of it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) subagents: BTreeMap<String, String>,
+    /// How many turns may still begin without a prompt of ours that they name: one for each
+    /// background task that has ended, whose result the CLI tells the model in a turn of its own,
+    /// one for a woken call, and one for a prompt that was an argument.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) turns_without_prompt: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// A turn of the CLI: one prompt, or what it does by itself.

@@ -19,9 +19,9 @@ use std::path::Path;
 use agent_lines::journal::LineContent;
 use claude_code::{ProbeError, ProbedCli};
 use plexus_engine::driver::{
-    Begin, Channel, ChildEnv, Driver, Identified, Launch, LaunchError, NotParkable, OutLine, Plan,
-    ProjectFiles, Say, Step, TranscriptPlace, UnusableProgram, VersionAnswer, WaitingCall,
-    WakeMark, WokenCall,
+    Begin, Channel, ChildEnv, Conversation, Driver, Identified, Launch, LaunchError, NotParkable,
+    OutLine, Plan, ProjectFiles, Say, Step, TranscriptPlace, UnusableProgram, VersionAnswer,
+    WaitingCall, WakeMark, WokenCall,
 };
 use plexus_rules::notation;
 use plexus_wire::{
@@ -95,7 +95,15 @@ impl Driver for ClaudeCode {
 
     fn begin(&self, begin: &Begin<'_>) -> ClaudeMemory {
         let cost_usd = begin.cost_usd;
-        ClaudeMemory { cost_before: cost_usd, cost_total: cost_usd, ..ClaudeMemory::default() }
+        // On this channel the CLI does not name the prompt. A woken call goes on without one.
+        let names_no_prompt = begin.channel == Channel::Mcp
+            || matches!(begin.conversation, Conversation::Wake { .. });
+        ClaudeMemory {
+            cost_before: cost_usd,
+            cost_total: cost_usd,
+            turns_without_prompt: u32::from(names_no_prompt),
+            ..ClaudeMemory::default()
+        }
     }
 
     fn project_files(&self) -> ProjectFiles {

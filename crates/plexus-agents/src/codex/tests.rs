@@ -31,7 +31,8 @@ fn codex() -> Codex {
 }
 
 fn begun(more: &Value, conversation: &Conversation) -> CodexMemory {
-    let begin = Begin { config: &config(more), conversation, cost_usd: 0.0 };
+    let begin =
+        Begin { config: &config(more), channel: Channel::Control, conversation, cost_usd: 0.0 };
     let mut memory = codex().begin(&begin);
     memory.begin_turn(Some(Uuid::nil()));
     memory

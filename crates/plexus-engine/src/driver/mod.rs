@@ -208,6 +208,8 @@ pub struct ProjectFiles {
 pub struct Begin<'a> {
     /// What the session was created with.
     pub config: &'a SessionConfig,
+    /// How the agent asks.
+    pub channel: Channel,
     /// Which conversation the run goes on with.
     pub conversation: &'a Conversation,
     /// What that conversation has cost.

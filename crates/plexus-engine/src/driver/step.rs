@@ -93,6 +93,9 @@ pub enum Step {
     },
     /// The agent says that something happened which nobody here allowed.
     Breach(String),
+    /// A turn begins that nobody here began: no prompt of ours, and nothing that the agent does
+    /// for one. Holds what is known of it.
+    UnpromptedTurn(String),
 }
 
 impl Step {

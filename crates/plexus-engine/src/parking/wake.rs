@@ -60,9 +60,10 @@ impl Starter {
         let (id, tool_name) = (facts.conversation.clone(), record.tool_name.clone());
         let conversation = Conversation::Wake { id, tool_name };
         let key = RunKey { session: session.id, n: session.next_run };
+        let channel = Channel::Control;
         let mut session_state = SessionState::of(session)?;
         let cost_usd = session_state.conversation_cost;
-        let begin = Begin { config: &config, conversation: &conversation, cost_usd };
+        let begin = Begin { config: &config, channel, conversation: &conversation, cost_usd };
         let open = OpenChat::new(chat.number, None, Begun::WithProcess);
         let mut state = RunState::begin(Arc::clone(&agent.driver).begin(&begin), open);
         state.conversation = Some(facts.conversation.clone());
@@ -98,7 +99,6 @@ impl Starter {
             ephemeral: false,
             boot: self.tools.settings.boot.as_deref(),
         };
-        let channel = Channel::Control;
         plexus_fault::point!("wake.claim.before");
         let wall = wall_words(&self.tools.settings, &config, agent);
         let project = instructions::Found::look(&config, &agent.driver.project_files());

@@ -12,7 +12,7 @@ use plexus_store::{
     Again, ApprovalRecord, ApprovalStatus, AuditLine, Change, DecidedBy, Fate, JsonText, Priority,
     Stage, StoreError, UnixMillis, Verdict, limits,
 };
-use plexus_wire::{Breach, ChatEvent, ProjectSettings};
+use plexus_wire::{Breach, BreachKind, ChatEvent, ProjectSettings};
 
 use super::Run;
 use super::draft::{After, Draft};
@@ -259,6 +259,17 @@ impl Run {
         record: Option<&ApprovalRecord>,
         what: String,
     ) -> Result<(), StoreError> {
+        self.breach_of(BreachKind::Unallowed, draft, record, what)
+    }
+
+    /// Ends the run, because it did what nobody here allowed or began.
+    pub(super) fn breach_of(
+        &self,
+        kind: BreachKind,
+        draft: &mut Draft,
+        record: Option<&ApprovalRecord>,
+        what: String,
+    ) -> Result<(), StoreError> {
         draft.flush();
         draft.commit_now = true;
         if let Some(record) = record {
@@ -266,6 +277,7 @@ impl Run {
         }
         let body = JsonText::of(&Breach {
             run: self.key.n,
+            kind: kind.into(),
             what: what.clone(),
             approval_id: record.map(|record| record.id),
         })?;

@@ -2,7 +2,7 @@
 //! [`permission`](super::permission).
 
 use plexus_store::StoreError;
-use plexus_wire::ChatEvent;
+use plexus_wire::{BreachKind, ChatEvent};
 
 use super::draft::{After, Draft, SessionChange};
 use super::live::Piece;
@@ -69,6 +69,9 @@ impl Run {
                 self.check_ran(draft, request_id.as_deref(), &what).await?
             }
             Step::Breach(what) => self.breach(draft, None, what)?,
+            Step::UnpromptedTurn(what) => {
+                self.breach_of(BreachKind::UnpromptedTurn, draft, None, what)?;
+            }
         }
         Ok(())
     }

@@ -31,6 +31,9 @@ const NO_CONVERSATION: &str =
 /// Subagents that are remembered; of more, some ask by their id.
 const MAX_SUBAGENTS: usize = 64;
 
+/// Turns that may begin without a prompt of ours, at most: more tasks have not ended at once.
+const MAX_TURNS_WITHOUT_PROMPT: u32 = 64;
+
 /// Characters that are remembered of what a subagent is called and does.
 const MAX_SUBAGENT_CHARS: usize = 200;
 
@@ -113,8 +116,7 @@ impl ClaudeMemory {
                 vec![Step::Withdrawn { request_id: cancel.request_id.as_str().to_owned() }]
             }
             EventBody::CommandLifecycle(event) => {
-                self.lifecycle(event.command_uuid.as_deref(), event.state.as_deref());
-                Vec::new()
+                self.lifecycle(event.command_uuid.as_deref(), event.state.as_deref())
             }
             EventBody::KeepAlive => Vec::new(),
             // Lines that some readers use as they are: rate limits, progress of tools, summaries,
@@ -125,7 +127,10 @@ impl ClaudeMemory {
 
     fn system(&mut self, line: &ClaudeStreamJsonEvent, event: &SystemEvent) -> Vec<Step> {
         match event {
-            SystemEvent::Init(_) => {
+            SystemEvent::Init(init) => {
+                if let Some(step) = self.turn_without_prompt(&init.user_message_uuids) {
+                    return vec![step];
+                }
                 // It becomes an argument of a command and part of a path, so only a UUID is
                 // accepted.
                 let named = |id: &str| match Uuid::try_parse(id) {
@@ -169,6 +174,8 @@ impl ClaudeMemory {
             SystemEvent::TaskNotification(ended) => {
                 let id = ended.task_id.as_ref().map_or("", |id| id.as_str());
                 self.subagents.remove(id);
+                self.turns_without_prompt =
+                    self.turns_without_prompt.saturating_add(1).min(MAX_TURNS_WITHOUT_PROMPT);
                 if let Some(turn) = &mut self.turn {
                     turn.task_ended = true;
                 }
@@ -228,9 +235,49 @@ impl ClaudeMemory {
         }
     }
 
-    fn lifecycle(&mut self, uuid: Option<&str>, state: Option<&str>) {
-        let Some(turn) = &mut self.turn else { return };
-        let Some(uuid) = uuid.and_then(|uuid| Uuid::parse_str(uuid).ok()) else { return };
+    /// Judges who begins a turn, before its first request to the model. The CLI names the prompts
+    /// that a turn answers. A turn that another session, a timer or a monitor begins names none.
+    fn turn_without_prompt(&mut self, prompts: &[Text]) -> Option<Step> {
+        if prompts.iter().any(|uuid| self.is_ours(uuid.as_str())) {
+            return None;
+        }
+        if self.turns_without_prompt == 0 {
+            let what = match prompts {
+                [] => {
+                    "a turn began that no prompt of ours began (a Claude Code before 2.1.325 may \
+                     not say which prompt it answers; update it)"
+                }
+                _ => "a turn began with a prompt that is not ours",
+            };
+            return Some(Step::UnpromptedTurn(what.to_owned()));
+        }
+        // Without a chat the line is read again when there is one.
+        if self.turn.is_some() {
+            self.turns_without_prompt -= 1;
+        }
+        None
+    }
+
+    /// Whether a prompt of the running turn has this uuid.
+    fn is_ours(&self, uuid: &str) -> bool {
+        let (Some(turn), Ok(uuid)) = (&self.turn, Uuid::parse_str(uuid)) else { return false };
+        turn.prompt == Some(uuid) || turn.outstanding.contains(&uuid)
+    }
+
+    /// Follows a prompt. One that begins without being ours is another session's or a timer's,
+    /// except in a woken process, which goes on under an id of its own.
+    fn lifecycle(&mut self, uuid: Option<&str>, state: Option<&str>) -> Vec<Step> {
+        let is_ours = uuid.is_some_and(|uuid| self.is_ours(uuid));
+        let is_woken = self.turns_without_prompt > 0
+            && self.turn.as_ref().is_some_and(|turn| turn.prompt.is_none());
+        if state == Some("started") && !is_ours && !is_woken {
+            let what = "the CLI began with a prompt that is not ours".to_owned();
+            return vec![Step::UnpromptedTurn(what)];
+        }
+        let Some(turn) = &mut self.turn else { return Vec::new() };
+        let Some(uuid) = uuid.and_then(|uuid| Uuid::parse_str(uuid).ok()) else {
+            return Vec::new();
+        };
         let is_prompt = turn.prompt == Some(uuid);
         turn.started |= is_prompt && state == Some("started");
         match state {
@@ -243,6 +290,7 @@ impl ClaudeMemory {
             }
             _ => {}
         }
+        Vec::new()
     }
 
     /// Remembers the turn's last message in the agent's own conversation. A subagent's message

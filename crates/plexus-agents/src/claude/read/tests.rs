@@ -16,7 +16,10 @@ use super::*;
 /// Translates a log as a run would, opening chats as its prompts come.
 fn translate(log: &str) -> Vec<Step> {
     let mut parser = ClaudeStreamJsonParser::new();
-    let mut memory = ClaudeMemory::default();
+    // Logs without these lines are of the MCP channel, where no turn names its prompt.
+    let names_prompts = log.contains("command_lifecycle");
+    let turns_without_prompt = if names_prompts { 0 } else { MAX_TURNS_WITHOUT_PROMPT };
+    let mut memory = ClaudeMemory { turns_without_prompt, ..ClaudeMemory::default() };
     let mut steps = Vec::new();
     for line in log.lines() {
         let Some(event) = parser.parse_line(line).unwrap() else { continue };
@@ -26,8 +29,12 @@ fn translate(log: &str) -> Vec<Step> {
             }
             _ => None,
         };
-        if memory.turn.is_none() && prompt.is_some() {
-            memory.begin_turn(prompt);
+        match (&memory.turn, prompt) {
+            (None, Some(_)) => memory.begin_turn(prompt),
+            (Some(turn), Some(prompt)) if turn.prompt != Some(prompt) && is_queued(&event) => {
+                memory.steered(prompt);
+            }
+            _ => {}
         }
         let mut read = memory.line(&event);
         if read.contains(&Step::TurnBegan) {
@@ -43,6 +50,11 @@ fn translate(log: &str) -> Vec<Step> {
         }
     }
     steps
+}
+
+fn is_queued(event: &ClaudeStreamJsonEvent) -> bool {
+    matches!(&event.body, EventBody::CommandLifecycle(event)
+        if event.state.as_deref() == Some("queued"))
 }
 
 /// Returns one line for each step, with long texts cut and live text joined.
@@ -248,6 +260,7 @@ fn a_malformed_conversation_id_is_not_taken() {
         ("", false),
     ] {
         let mut memory = with_prompt(Uuid::now_v7());
+        memory.turns_without_prompt = 1;
         let steps =
             feed(&mut memory, json!({"type": "system", "subtype": "init", "session_id": id}));
         assert_eq!(steps == [Step::Conversation(id.to_owned())], taken, "{steps:?}");
@@ -259,14 +272,73 @@ fn a_malformed_conversation_id_is_not_taken() {
 }
 
 #[test]
-fn a_turn_that_nobody_asked_for_leaves_the_memory_as_it_was_until_a_chat_is_open() {
+fn a_turn_about_an_ended_task_waits_for_a_chat() {
     let init = json!({"type": "system", "subtype": "init", "session_id": Uuid::nil()});
-    let mut memory = ClaudeMemory::default();
+    let mut memory = ClaudeMemory { turns_without_prompt: 1, ..ClaudeMemory::default() };
+    let before = memory.clone();
     let steps = feed(&mut memory, init.clone());
     assert_eq!(steps.first(), Some(&Step::TurnBegan));
-    assert_eq!(memory, ClaudeMemory::default());
+    assert_eq!(memory, before);
     memory.begin_turn(None);
+    assert_eq!(feed(&mut memory, init.clone()), [Step::Conversation(Uuid::nil().to_string())]);
+    assert!(matches!(feed(&mut memory, init)[..], [Step::UnpromptedTurn(_)]));
+}
+
+#[test]
+fn a_woken_process_goes_on_once_under_its_own_id() {
+    let started = json!({"type": "command_lifecycle", "state": "started",
+        "command_uuid": Uuid::now_v7()});
+    let init = json!({"type": "system", "subtype": "init", "session_id": Uuid::nil()});
+    let mut memory = ClaudeMemory { turns_without_prompt: 1, ..ClaudeMemory::default() };
+    memory.begin_turn(None);
+    assert_eq!(feed(&mut memory, started.clone()), []);
     assert_eq!(feed(&mut memory, init), [Step::Conversation(Uuid::nil().to_string())]);
+    assert!(matches!(feed(&mut memory, started)[..], [Step::UnpromptedTurn(_)]));
+}
+
+/// Real logs, in which a turn followed that no prompt of ours began.
+#[test]
+fn turns_that_nobody_prompted_are_known_before_the_model_is_asked() {
+    for (name, ours) in [
+        ("2.1.325_bash_background", true),
+        ("2.1.328_task", true),
+        ("2.1.328_cron", false),
+        ("2.1.328_wakeup", false),
+        ("2.1.328_peer_default", false),
+        ("2.1.328_monitor_harmless", false),
+    ] {
+        let path =
+            testkit::fixtures::workspace_root().join(format!("fixtures/claude-turns/{name}.jsonl"));
+        let log = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let mut memory = ClaudeMemory::default();
+        let mut parser = ClaudeStreamJsonParser::new();
+        let (mut heard, mut results) = (None, 0);
+        for line in log.lines() {
+            let Some(event) = parser.parse_line(line).unwrap() else { continue };
+            // The first turn is ours, also in logs whose prompt had no uuid.
+            if let EventBody::System(SystemEvent::Init(init)) = &event.body
+                && memory.turn.is_none()
+                && results == 0
+            {
+                let prompt = init.user_message_uuids.first().map(|it| it.as_str().parse().unwrap());
+                memory.turns_without_prompt = u32::from(prompt.is_none());
+                memory.begin_turn(prompt);
+            }
+            if let EventBody::CommandLifecycle(lifecycle) = &event.body
+                && memory.turn.is_none()
+                && results == 0
+            {
+                memory
+                    .begin_turn(Some(lifecycle.command_uuid.as_deref().unwrap().parse().unwrap()));
+            }
+            results += usize::from(matches!(event.body, EventBody::Result(_)));
+            let steps = memory.line(&event);
+            if steps.iter().any(|step| matches!(step, Step::UnpromptedTurn(_))) {
+                heard.get_or_insert(results);
+            }
+        }
+        assert_eq!(heard, (!ours).then_some(1), "{name}");
+    }
 }
 
 #[test]
