@@ -107,10 +107,10 @@ pub(crate) fn wall() -> WallNeeds {
 }
 
 /// Tools that no session gets: they let sessions of one user reach each other, begin turns by
-/// themselves, show or send something elsewhere, add tools, or move the session's commands to another
-/// directory than the one that rules judge them by. Most of them do not ask. The CLI takes names that
-/// it does not know. (Plan mode is none of them: `disableAutoMode` keeps its commands away from the
-/// CLI's classifier, so that they are asked about here.)
+/// themselves, show or send something elsewhere, add tools, or move the session's commands to
+/// another directory than the one that rules judge them by. Most of them do not ask. The CLI takes
+/// names that it does not know. (Plan mode is none of them: `disableAutoMode` keeps its commands
+/// away from the CLI's classifier, so that they are asked about here.)
 const NEVER: &[&str] = &[
     // Other sessions.
     "SendMessage",
