@@ -283,11 +283,16 @@ export type Block =
 export type Breach = {
   /** The decision that it went against, if there was one. */
   approval_id: ApprovalId | null;
+  /** What it went against. */
+  kind: BreachKind;
   /** The run, by its number within the session. */
   run: number;
   /** What it did. */
   what: string;
 };
+
+/** What a breach went against. */
+export type BreachKind = "unallowed" | "unprompted_turn";
 
 /** Limits for a session and everything below it. What is not set is not limited. */
 export type Budget = {
@@ -695,7 +700,7 @@ export type CreateParams = {
   add_dirs?: string[] | null;
   /** The agent: `claude_code` (which it is without), `codex`, or another that `agents.kinds` lists. */
   agent?: string | null;
-  /** Tools that it may use unasked. */
+  /** Calls that it may make unasked, in the notation of rules: allow rules of this session alone. */
   allowed_tools?: string[] | null;
   /** Limits for it and everything below it. */
   budget?: Budget | null;

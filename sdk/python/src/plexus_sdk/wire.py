@@ -278,6 +278,8 @@ class Breach(TypedDict):
     """A run did what nobody allowed."""
     approval_id: ApprovalId | None
     """The decision that it went against, if there was one."""
+    kind: BreachKind
+    """What it went against."""
     run: int
     """The run, by its number within the session."""
     what: str
@@ -709,7 +711,8 @@ class CreateParams(TypedDict):
     """The agent: `claude_code` (which it is without), `codex`, or another that `agents.kinds`
     lists."""
     allowed_tools: NotRequired[list[str] | None]
-    """Tools that it may use unasked."""
+    """Calls that it may make unasked, in the notation of rules: allow rules of this session
+    alone."""
     budget: NotRequired[Budget | None]
     """Limits for it and everything below it."""
     can_spawn: NotRequired[bool | None]
@@ -3133,6 +3136,10 @@ AuditBody: TypeAlias = (
 
 Block: TypeAlias = BlockText | BlockThinking | BlockToolUse | BlockToolResult | BlockPruned
 """One block of a message."""
+
+
+BreachKind: TypeAlias = Literal['unallowed'] | Literal['unprompted_turn']
+"""What a breach went against."""
 
 
 Caller: TypeAlias = Literal['operator'] | CallerSession | CallerChild | CallerDevice
