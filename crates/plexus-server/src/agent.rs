@@ -105,7 +105,7 @@ mod tests {
         std::fs::set_permissions(&claude, std::fs::Permissions::from_mode(0o755)).unwrap();
         let relative = Path::new(folder.path().file_name().unwrap());
         let path = Some(relative.as_os_str());
-        assert_eq!(find_in(OsStr::new("claude"), path), None);
+        assert_eq!(find_program(OsStr::new("claude"), path), None);
         let own = Path::new("/own");
         assert_eq!(Agent::choose(Path::new(""), own, path).choice, AgentChoice::Fallback);
         let here = std::env::current_dir().unwrap();

@@ -24,13 +24,13 @@ const ALLOWED: &[(&str, &str)] = &[
     ("plexus-engine/src/home.rs", "the first start of an agent, in its home"),
     ("plexus-engine/src/start.rs", "the shim, which is this program"),
     ("plexus-shim/src/start.rs", "the stage of a wall, or an agent that has none"),
-    ("plexus/src/cli/confine.rs", "the stage of a wall, as the person asked for"),
-    ("plexus/src/cli/demo/server.rs", "this program"),
-    ("plexus/src/cli/program.rs", "programs of the person: an editor, a pager, a browser, in /"),
-    ("plexus/src/cli/server.rs", "this program, in /"),
-    ("plexus/src/hooks/kinds/command.rs", "a program of the operator's settings, in /"),
-    ("plexus/src/hooks/kinds/desktop.rs", "notify-send, in /"),
-    ("plexus/src/wall/guard.rs", "this program"),
+    ("plexus-server/src/confine.rs", "the stage of a wall, as the person asked for"),
+    ("plexus-cli/src/demo/server.rs", "this program"),
+    ("plexus-cli/src/program.rs", "programs of the person: an editor, a pager, a browser, in /"),
+    ("plexus-cli/src/server.rs", "this program, in /"),
+    ("plexus-notify/src/kinds/command.rs", "a program of the operator's settings, in /"),
+    ("plexus-notify/src/kinds/desktop.rs", "notify-send, in /"),
+    ("plexus-server/src/wall/guard.rs", "this program"),
 ];
 
 /// Crates that are in no build for use.

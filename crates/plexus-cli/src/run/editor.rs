@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use plexus_client::wire::EventId;
 
-use super::super::program::command;
+use crate::program::command;
 
 /// The editor when neither `VISUAL` nor `EDITOR` names one.
 const USUAL_EDITOR: &str = "vi";

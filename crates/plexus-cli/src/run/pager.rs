@@ -7,7 +7,7 @@ use std::process::Stdio;
 use anyhow::{Context as _, Result, bail};
 use tokio::io::AsyncWriteExt;
 
-use super::super::program::command;
+use crate::program::command;
 
 /// The pager when `PAGER` names none.
 const USUAL_PAGER: &str = "less";
