@@ -43,6 +43,8 @@ pub(super) enum Kind {
     /// A file or directory that is written, inside the working directory, and that other programs
     /// do not obey.
     Write,
+    /// The same, and no directory.
+    Output,
     /// A pathspec of git that leads to nothing outside the working directory.
     Pathspec,
     /// A revision of git, or a pathspec where either may stand, that names no path outside the
@@ -53,8 +55,6 @@ pub(super) enum Kind {
     Commit,
     /// Lines of a file that `git log -L` follows: `1,5:src/x`.
     Lines,
-    /// The same, and no directory.
-    Output,
     /// A git name: a branch, a tag, a commit.
     Ref,
     /// Names of git or a pattern for them: anything that holds no path.

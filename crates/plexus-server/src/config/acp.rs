@@ -8,8 +8,8 @@ use plexus_agents::acp::Profile;
 use plexus_engine::settings::ProgramLine;
 
 use super::Config;
-use plexus_client::paths::find_program;
 use crate::agent::find;
+use plexus_client::paths::find_program;
 
 /// Names that other kinds of agents have.
 const TAKEN: [&str; 3] = ["claude_code", "codex", "cone"];
