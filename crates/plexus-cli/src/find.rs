@@ -230,7 +230,8 @@ mod tests {
         let client = client.await;
         let error = session(&client, &id[..8]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-        let said = error.to_string();
+        // The hint has the candidates.
+        let said = format!("{error:?}");
         for expected in ["docs, created by the operator", "created by lead"] {
             assert!(said.contains(expected), "{said}");
         }
