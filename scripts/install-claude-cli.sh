@@ -5,7 +5,7 @@
 # Nothing outside of .cache/claude-cli (or CLAUDE_CLI_FOLDER, from the project's root) is touched, and nothing happens when that version is there already.
 set -eu
 
-# The version that the recorded fixtures and docs/claude-cli.md speak of. The one place that pins it.
+# The version that the tests run. The recordings in fixtures/ are of 2.1.325.
 DEFAULT_VERSION=2.1.328
 
 version=${1:-${CLAUDE_CLI_VERSION:-$DEFAULT_VERSION}}
