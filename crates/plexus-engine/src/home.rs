@@ -2,12 +2,11 @@
 //! child uses it.
 //!
 //! The first process of an agent in a new directory runs alone: several at once may break each
-//! other's files.
+//! other's files. It runs outside of every wall, so it runs only while no child has been there.
 //!
 //! A child may write its home, also one within a wall that may write little else. So no link in a
 //! home is followed: it could lead us to a place that the child cannot write.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -64,10 +63,11 @@ pub(crate) enum HomeError {
     },
 }
 
-/// The homes that this server has made ready.
+/// The homes of agents.
 #[derive(Default)]
 pub(crate) struct Homes {
-    used: tokio::sync::Mutex<BTreeSet<PathBuf>>,
+    /// Held while a first process runs.
+    first_runs: tokio::sync::Mutex<()>,
 }
 
 impl Homes {
@@ -88,13 +88,26 @@ impl Homes {
         for file in &home.files {
             write_file(&home.dir, &file.path, &file.content)?;
         }
-        let mut used = self.used.lock().await;
-        if !home.first_run.is_empty() && !used.contains(&home.dir) {
+        if home.first_run.is_empty() {
+            return Ok(());
+        }
+        let _alone = self.first_runs.lock().await;
+        let mark = first_run_mark(&home.dir);
+        let io = |source| HomeError::Io { path: mark.clone(), source };
+        if !mark.try_exists().map_err(io)? {
             first_run(home, program, env).await?;
-            used.insert(home.dir.clone());
+            File::create_new(&mark).map_err(io)?;
         }
         Ok(())
     }
+}
+
+/// The file that says that an agent has run in a home. It lies beside the home, where no child can
+/// write.
+fn first_run_mark(home: &Path) -> PathBuf {
+    let mut name = home.as_os_str().to_owned();
+    name.push(".used");
+    name.into()
 }
 
 async fn first_run(
@@ -277,6 +290,9 @@ mod tests {
         for made in futures::future::join_all((0..8).map(ready)).await {
             made.unwrap();
         }
+        assert_eq!(std::fs::read_to_string(home.dir.join("ran")).unwrap(), "x\n");
+        // A later server runs nothing in a home in which children may have written.
+        Homes::default().make_ready(&home, &program, []).await.unwrap();
         assert_eq!(std::fs::read_to_string(home.dir.join("ran")).unwrap(), "x\n");
     }
 

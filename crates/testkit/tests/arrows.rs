@@ -213,15 +213,16 @@ fn only_the_clock_reads_the_time_of_the_machine() {
     assert_eq!(found, named, "use UnixMillis::now(): the machine's clock may be set back");
 }
 
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 fn find_readers_of_the_clock(path: &Path, found: &mut BTreeSet<PathBuf>) {
     if path.is_dir() {
-        for entry in std::fs::read_dir(path).expect("a directory of sources") {
-            find_readers_of_the_clock(&entry.expect("an entry").path(), found);
+        for entry in std::fs::read_dir(path).unwrap() {
+            find_readers_of_the_clock(&entry.unwrap().path(), found);
         }
         return;
     }
     let is_rust = path.extension().is_some_and(|extension| extension == "rs");
-    let text = std::fs::read_to_string(path).expect("a source file");
+    let text = std::fs::read_to_string(path).unwrap();
     let reads = ["SystemTime::now", "Timestamp::now", "Zoned::now", "Utc::now", "Local::now"];
     if is_rust && reads.iter().any(|call| text.contains(call)) {
         found.insert(path.to_owned());

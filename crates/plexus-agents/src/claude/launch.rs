@@ -465,6 +465,7 @@ mod tests {
             escalate_after_secs: None,
             supervise: Supervise::Default,
             can_spawn: false,
+            can_use_cone: false,
             may_decide: vec![],
             project_settings: ProjectSettings::Ignore,
             channel: ChannelChoice::Auto,

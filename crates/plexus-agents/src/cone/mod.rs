@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncWriteExt as _, Stdin, Stdout};
 
 use self::conversation::Conversation;
-pub(crate) use self::options::DEFAULT_MODEL;
+pub use self::options::DEFAULT_MODEL;
 use self::options::Options;
 use self::provider::{Answer, Piece, StopReason};
 

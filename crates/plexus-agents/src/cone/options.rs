@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::provider::{CHAT_COMPLETIONS, MESSAGES, Provider};
 
 /// The model of a conversation that names none.
-pub(crate) const DEFAULT_MODEL: &str = "claude-haiku-4-5";
+pub const DEFAULT_MODEL: &str = "claude-haiku-4-5";
 
 /// The most tokens that an answer may have.
 const DEFAULT_MAX_TOKENS: u64 = 4096;

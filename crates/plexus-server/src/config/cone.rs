@@ -7,7 +7,7 @@ use plexus_agents::acp::Profile;
 use serde::{Deserialize, Serialize};
 
 use super::prices::{ModelPrice, prices};
-use crate::cone::DEFAULT_MODEL;
+use plexus_agents::cone::DEFAULT_MODEL;
 
 /// What is configured of conversations with a model itself.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
