@@ -125,12 +125,9 @@ fn show(approval: &Approval, screen: Screen) -> Result<()> {
     ))?;
     let said = approval.description.as_deref().filter(|said| !said.is_empty());
     let said = said.map(|said| screen.paint(Tone::Faint, &sanitize::one_line(said)));
-    let person_only = approval.person_only.as_deref().map(|why| {
-        screen.paint(Tone::Warn, &format!("only you may allow it: {}", sanitize::one_line(why)))
-    });
     let facts = [
         said,
-        person_only,
+        tool_call::person_only(approval, screen),
         tool_call::risk(approval, screen),
         tool_call::starts_in(approval, screen),
     ];

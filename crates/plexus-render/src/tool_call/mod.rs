@@ -155,6 +155,12 @@ pub fn risk(approval: &Approval, screen: Screen) -> Option<String> {
     Some(screen.paint(tone, &reasons.join("; ")))
 }
 
+/// Says why only the operator may allow a call; nothing for one that others may allow too.
+pub fn person_only(approval: &Approval, screen: Screen) -> Option<String> {
+    let why = sanitize::one_line(approval.person_only.as_deref()?);
+    Some(screen.paint(Tone::Warn, &format!("only you can allow it: {why}")))
+}
+
 /// Says in which directory a command starts; nothing for other calls.
 pub fn starts_in(approval: &Approval, screen: Screen) -> Option<String> {
     let ToolTarget::Shell { cwd, .. } = target(approval)? else { return None };

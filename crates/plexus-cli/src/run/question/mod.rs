@@ -108,8 +108,11 @@ impl Question {
                 .push(format!("  {}", screen.paint(Tone::Faint, &sanitize::one_line(description))));
         }
         // What a command does depends on where it runs.
-        let facts =
-            [tool_call::risk(&self.approval, screen), tool_call::starts_in(&self.approval, screen)];
+        let facts = [
+            tool_call::person_only(&self.approval, screen),
+            tool_call::risk(&self.approval, screen),
+            tool_call::starts_in(&self.approval, screen),
+        ];
         let call = tool_call::call(&self.approval, &self.input, extent, screen);
         lines.extend(facts.into_iter().flatten().chain(call).map(|line| format!("  {line}")));
         lines
