@@ -87,19 +87,3 @@ impl fmt::Display for CliVersion {
         write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
     }
 }
-
-#[cfg(all(test, unix))]
-mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn version_is_asked_outside_of_the_working_directory() {
-        let folder = tempfile::tempdir_in(".").unwrap();
-        let program = Path::new(folder.path().file_name().unwrap()).join("program");
-        std::fs::write(&program, "#!/bin/sh\npwd\n").unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        assert_eq!(ask_version(&program).await.unwrap(), "/\n");
-    }
-}
