@@ -39,7 +39,7 @@ pub(crate) async fn session(client: &Client, which: &str) -> Result<Session, Cli
         [one] => Ok((*one).clone()),
         several => {
             let names: Vec<String> = several.iter().map(|it| described(it, &sessions)).collect();
-            Err(ambiguous(which, "sessions", &names))
+            Err(ambiguous(which, "sessions are named or", &names))
         }
     }
 }
@@ -153,10 +153,8 @@ fn unknown(which: &str) -> ClientError {
 fn ambiguous(which: &str, what: &str, ids: &[String]) -> ClientError {
     let named: Vec<&str> = ids.iter().take(NAMED).map(String::as_str).collect();
     let more = if ids.len() > NAMED { ", …" } else { "" };
-    let error = CallError::conflict(format_args!(
-        "find {which}: {} {what} are named or begin like this",
-        ids.len()
-    ));
+    let error =
+        CallError::conflict(format_args!("find {which}: {} {what} begin like this", ids.len()));
     error.with_hint(format_args!("give more of the id: {}{more}", named.join(", "))).into()
 }
 

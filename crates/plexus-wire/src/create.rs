@@ -68,8 +68,7 @@ pub struct CreateParams {
     /// Whether it may create and supervise sessions of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub can_spawn: Option<bool>,
-    /// Whether it may create conversations with a model itself (`cone`), which the operator's keys
-    /// pay, and pass that on.
+    /// Whether it may use `cone`, and pass that on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub can_use_cone: Option<bool>,
     /// Which calls of its own children it may allow, as patterns such as `Bash(git diff:*)`.
@@ -80,14 +79,14 @@ pub struct CreateParams {
     )]
     #[schemars(length(max = 1_000))]
     pub may_decide: Option<Vec<String>>,
-    /// What is read of the repository: `instructions` (`CLAUDE.md`; without this parameter),
-    /// `ignore` (nothing), or `trust` (its settings and hooks too; only the operator may).
+    /// What is read of the repository: `instructions` (`CLAUDE.md`; the default), `ignore`
+    /// (nothing), or `trust` (settings and hooks too; operator only).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub project_settings: Option<ProjectSettings>,
     /// How permission requests travel: `auto`, `control` or `mcp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub channel: Option<ChannelChoice>,
-    /// Calls that it may make unasked, in the notation of rules: allow rules of this session alone.
+    /// Calls that it may make unasked: rules of this session.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -118,8 +117,8 @@ pub struct CreateParams {
         deserialize_with = "crate::text::maybe_variables"
     )]
     pub env: Option<BTreeMap<String, String>>,
-    /// MCP servers for the agent, by name. Each call of their tools is asked about like any other.
-    /// An agent that cannot be given one (`agents.kinds`: `mcp_servers`) is refused.
+    /// MCP servers by name; calls of their tools are asked about. Only for agents with this power
+    /// (`agents.kinds`).
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -137,7 +136,7 @@ pub struct CreateParams {
     /// Anything you want to find again; an object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Object>,
-    /// Whether its agent is started before the first prompt, which is answered sooner then.
+    /// Whether its agent is started before the first prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prestart: Option<bool>,
 }

@@ -700,13 +700,13 @@ export type CreateParams = {
   add_dirs?: string[] | null;
   /** The agent: `claude_code` (which it is without), `codex`, or another that `agents.kinds` lists. */
   agent?: string | null;
-  /** Calls that it may make unasked, in the notation of rules: allow rules of this session alone. */
+  /** Calls that it may make unasked: rules of this session. */
   allowed_tools?: string[] | null;
   /** Limits for it and everything below it. */
   budget?: Budget | null;
   /** Whether it may create and supervise sessions of its own. */
   can_spawn?: boolean | null;
-  /** Whether it may create conversations with a model itself (`cone`), which the operator's keys pay, and pass that on. */
+  /** Whether it may use `cone`, and pass that on. */
   can_use_cone?: boolean | null;
   /** How permission requests travel: `auto`, `control` or `mcp`. */
   channel?: ChannelChoice | null;
@@ -724,7 +724,7 @@ export type CreateParams = {
   loopback_timeout_secs?: number | null;
   /** Which calls of its own children it may allow, as patterns such as `Bash(git diff:*)`. */
   may_decide?: string[] | null;
-  /** MCP servers for the agent, by name. Each call of their tools is asked about like any other. An agent that cannot be given one (`agents.kinds`: `mcp_servers`) is refused. */
+  /** MCP servers by name; calls of their tools are asked about. Only for agents with this power (`agents.kinds`). */
   mcp_servers?: { [key: string]: AgentMcpServer } | null;
   /** Anything you want to find again; an object. */
   metadata?: JsonObject | null;
@@ -734,9 +734,9 @@ export type CreateParams = {
   name: string;
   /** The session that is to be its parent. Only the operator may say. */
   parent?: SessionId | null;
-  /** Whether its agent is started before the first prompt, which is answered sooner then. */
+  /** Whether its agent is started before the first prompt. */
   prestart?: boolean | null;
-  /** What is read of the repository: `instructions` (`CLAUDE.md`; without this parameter), `ignore` (nothing), or `trust` (its settings and hooks too; only the operator may). */
+  /** What is read of the repository: `instructions` (`CLAUDE.md`; the default), `ignore` (nothing), or `trust` (settings and hooks too; operator only). */
   project_settings?: ProjectSettings | null;
   /** `default`, or `all`: ask also about what the CLI would run unasked. */
   supervise?: Supervise | null;

@@ -208,7 +208,10 @@ fn a_session_is_told_forked_and_removed() {
     }
     // All ids of these years begin alike.
     let both = installation.fails(&["logs", &id[..4]]);
-    assert!(both.contains("2 sessions begin like this") && both.contains(&id), "{both}");
+    assert!(
+        both.contains("2 sessions are named or begin like this") && both.contains(&id),
+        "{both}"
+    );
     let taken = installation.fails(&["rename", "two", "one"]);
     assert!(taken.contains("the name is taken"), "{taken}");
     installation.works(&["rm", "one", "two"]);

@@ -711,15 +711,13 @@ class CreateParams(TypedDict):
     """The agent: `claude_code` (which it is without), `codex`, or another that `agents.kinds`
     lists."""
     allowed_tools: NotRequired[list[str] | None]
-    """Calls that it may make unasked, in the notation of rules: allow rules of this session
-    alone."""
+    """Calls that it may make unasked: rules of this session."""
     budget: NotRequired[Budget | None]
     """Limits for it and everything below it."""
     can_spawn: NotRequired[bool | None]
     """Whether it may create and supervise sessions of its own."""
     can_use_cone: NotRequired[bool | None]
-    """Whether it may create conversations with a model itself (`cone`), which the operator's keys
-    pay, and pass that on."""
+    """Whether it may use `cone`, and pass that on."""
     channel: NotRequired[ChannelChoice | None]
     """How permission requests travel: `auto`, `control` or `mcp`."""
     confine: NotRequired[Confine | None]
@@ -739,8 +737,8 @@ class CreateParams(TypedDict):
     may_decide: NotRequired[list[str] | None]
     """Which calls of its own children it may allow, as patterns such as `Bash(git diff:*)`."""
     mcp_servers: NotRequired[dict[str, AgentMcpServer] | None]
-    """MCP servers for the agent, by name. Each call of their tools is asked about like any other.
-    An agent that cannot be given one (`agents.kinds`: `mcp_servers`) is refused."""
+    """MCP servers by name; calls of their tools are asked about. Only for agents with this power
+    (`agents.kinds`)."""
     metadata: NotRequired[dict[str, Any] | None]
     """Anything you want to find again; an object."""
     model: NotRequired[str | None]
@@ -750,10 +748,10 @@ class CreateParams(TypedDict):
     parent: NotRequired[SessionId | None]
     """The session that is to be its parent. Only the operator may say."""
     prestart: NotRequired[bool | None]
-    """Whether its agent is started before the first prompt, which is answered sooner then."""
+    """Whether its agent is started before the first prompt."""
     project_settings: NotRequired[ProjectSettings | None]
-    """What is read of the repository: `instructions` (`CLAUDE.md`; without this parameter),
-    `ignore` (nothing), or `trust` (its settings and hooks too; only the operator may)."""
+    """What is read of the repository: `instructions` (`CLAUDE.md`; the default), `ignore`
+    (nothing), or `trust` (settings and hooks too; operator only)."""
     supervise: NotRequired[Supervise | None]
     """`default`, or `all`: ask also about what the CLI would run unasked."""
     system_prompt: NotRequired[str | None]
