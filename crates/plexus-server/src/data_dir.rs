@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use plexus_client::TOKEN_FILE;
-use plexus_core::{SecretToken, ServerId};
+use plexus_core::{SecretToken, ServerId, SessionId};
 use plexus_engine::Identity;
 use plexus_store::sqlite::LOCK_FILE;
 use serde::{Deserialize, Serialize};
@@ -113,6 +113,18 @@ impl DataDir {
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Returns the sessions that have a directory in `runs/`.
+    ///
+    /// # Errors
+    /// When `runs/` is there and cannot be read.
+    pub fn sessions_with_runs(&self) -> Result<Vec<SessionId>, DataDirProblem> {
+        plexus_engine::node::sessions_with_runs(&self.path).map_err(|source| DataDirProblem::Io {
+            what: "read",
+            path: self.path.join("runs"),
+            source,
+        })
     }
 
     /// Keeps other servers out, where the store lies elsewhere: two of one identity would fence

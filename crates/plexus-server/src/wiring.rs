@@ -35,12 +35,16 @@ use plexus_agents::acp::{Homes, Profile};
 use plexus_agents::{Acp, ClaudeCode, Codex, CodexOptions};
 use plexus_core::{
     Activation, ActivationInfo, Call, CallError, Caller, Hub, RegisterError, Reply, SecretToken,
+    SessionId,
 };
 use plexus_engine::agents::Drivers;
 use plexus_engine::handles::{CODEX, CONE};
 use plexus_engine::settings::{NodeSettings, ProgramLine, Settings};
 use plexus_engine::{Engine, Identity};
-use plexus_store::{Durability, SqliteOptions, SqliteStore, Store, StoreError};
+use plexus_store::{
+    AuditLine, Change, Durability, JsonText, Priority, SqliteOptions, SqliteStore, Store,
+    StoreError, UnixMillis,
+};
 use plexus_tls::serving::Serving;
 use plexus_transport::{AllowedHosts, Doors, Limits, Listener};
 use plexus_wire::FIRST_AGENT;
@@ -53,6 +57,7 @@ use crate::instructions::INSTRUCTIONS;
 use crate::serve::relay::HttpRelay;
 use crate::serve::{pages, steward};
 use plexus_notify::{NotifyMethods, Receiver, Receivers, Sender};
+use plexus_render::screen::counted;
 
 /// Why a Plexus could not be built or started.
 #[derive(Debug, thiserror::Error)]
@@ -68,12 +73,28 @@ pub enum BuildError {
         /// Why.
         source: StoreError,
     },
+    /// The store lost sessions that have run directories.
+    #[error("use the store in {}: it does not know {}, such as {}, though their directories in \
+        runs/ are newer than everything in it; plexus.db or plexus.db-wal was replaced, emptied or \
+        cut off. Put the newest backup in place of plexus.db and start with \
+        `plexus serve --accept-older-store`, or with that flag alone to go on without these \
+        sessions; runs/ was left as it is", dir.display(),
+        counted(sessions.len() as u64, "session"), sessions[0])]
+    OlderStore {
+        /// The data directory.
+        dir: PathBuf,
+        /// The sessions, at least one.
+        sessions: Vec<SessionId>,
+    },
     /// An activation was not taken.
     #[error(transparent)]
     Register(#[from] RegisterError),
     /// Runs of an earlier server cannot be read.
     #[error("take over the runs of an earlier server: {0}")]
     Reattach(#[source] StoreError),
+    /// The store does not take the note that an older store was accepted.
+    #[error("note that an older store was accepted: {0}")]
+    Accept(#[source] StoreError),
     /// The listener has no address.
     #[error("use the listener: {0}")]
     Listener(#[source] std::io::Error),
@@ -86,6 +107,7 @@ pub struct PlexusBuilder {
     codex: CodexOptions,
     acp: BTreeMap<String, Profile>,
     durability: Durability,
+    accepts_older_store: bool,
     limits: Limits,
     allowed_hosts: Vec<String>,
     receivers: Vec<Receiver>,
@@ -163,6 +185,7 @@ impl PlexusBuilder {
             codex: CodexOptions { home, ..CodexOptions::default() },
             acp: BTreeMap::new(),
             durability: Durability::Full,
+            accepts_older_store: false,
             limits: Limits::default(),
             allowed_hosts: Vec::new(),
             receivers: Vec::new(),
@@ -236,6 +259,14 @@ impl PlexusBuilder {
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
+        self
+    }
+
+    /// Says whether a store that lost sessions is used without them. Otherwise
+    /// [`build`](Self::build) refuses it.
+    #[must_use]
+    pub fn accept_older_store(mut self, accepts: bool) -> Self {
+        self.accepts_older_store = accepts;
         self
     }
 
@@ -319,11 +350,13 @@ impl PlexusBuilder {
     /// Opens the data directory and puts everything together. Nothing runs yet.
     ///
     /// # Errors
-    /// When the data directory cannot be used (another server has it, a newer Plexus wrote it), a
-    /// part is registered twice, or an activation is not acceptable.
+    /// When the data directory cannot be used (another server has it, a newer Plexus wrote it, its
+    /// store is older than its run directories), a part is registered twice, or an activation is
+    /// not acceptable.
     pub fn build(mut self) -> Result<Plexus, BuildError> {
         let mut dir = DataDir::prepare(&self.settings.data_dir)?;
         self.settings.data_dir = dir.path().to_owned();
+        let mut lost = Vec::new();
         let store: Arc<dyn Store> = match self.shared.take() {
             Some((SharedStore(store), member)) => {
                 dir.lock()?;
@@ -336,13 +369,16 @@ impl PlexusBuilder {
             None => {
                 let options =
                     SqliteOptions { sync: self.durability, ..SqliteOptions::new(dir.path()) };
-                let opened = SqliteStore::open(&options);
-                Arc::new(
-                    opened.map_err(|source| BuildError::Store {
+                let failed = |source| BuildError::Store { dir: dir.path().to_owned(), source };
+                let store = SqliteStore::open(&options).map_err(failed)?;
+                lost = store.lost(dir.sessions_with_runs()?).map_err(failed)?;
+                if !lost.is_empty() && !self.accepts_older_store {
+                    return Err(BuildError::OlderStore {
                         dir: dir.path().to_owned(),
-                        source,
-                    })?,
-                )
+                        sessions: lost,
+                    });
+                }
+                Arc::new(store)
             }
         };
         // The holder of the lock is the only server: what an earlier one announced is no longer
@@ -384,6 +420,7 @@ impl PlexusBuilder {
         }
         Ok(Plexus {
             dir,
+            lost,
             store,
             engine,
             hub,
@@ -409,6 +446,8 @@ const STOP_DEADLINE: Duration = Duration::from_secs(10);
 /// A hub with its store and engine.
 pub struct Plexus {
     dir: DataDir,
+    /// Sessions that the store lost, when an older one was accepted.
+    lost: Vec<SessionId>,
     store: Arc<dyn Store>,
     engine: Arc<Engine>,
     hub: Arc<Hub>,
@@ -507,6 +546,7 @@ impl Plexus {
         let address = listener.local_addr().map_err(BuildError::Listener)?;
         let url = url_of(address);
         self.engine.set_url(url.clone());
+        self.note_accepted().await?;
         let picked_up = tokio::select! {
             started = self.engine.start() => started.map_err(BuildError::Reattach)?,
             // A start may wait long for its store.
@@ -570,6 +610,24 @@ impl Plexus {
         }
         self.close_store().await;
         Ok(Stopped { children: Some(children) })
+    }
+
+    /// Notes that an older store was accepted. The line is newer than the sessions that the store
+    /// lost, so the next start accepts it too.
+    async fn note_accepted(&self) -> Result<(), BuildError> {
+        let Some(first) = self.lost.first() else { return Ok(()) };
+        tracing::warn!(
+            sessions = self.lost.len(),
+            %first,
+            "the store is older than its run directories and was accepted: these sessions are gone"
+        );
+        let body = serde_json::json!({"lost_sessions": self.lost.len(), "first": first});
+        let body = JsonText::of(&body).map_err(BuildError::Accept)?;
+        let (at, kind) = (UnixMillis::now(), "store.older_accepted".to_owned());
+        let line = AuditLine { at, kind, session: None, body };
+        let changes = vec![Change::AppendAudit(line)];
+        self.store.commit(changes, Priority::Normal).await.map_err(BuildError::Accept)?;
+        Ok(())
     }
 
     async fn stop_engine(&self) {

@@ -6,8 +6,8 @@ use plexus_engine::reading::told::GET_ANSWER_BYTES;
 use plexus_engine::session::{SessionConfig, SessionState};
 use plexus_engine::wall::WallNeeds;
 use plexus_store::{
-    Change, Children, Cursor, DeleteSession, Outcome, Priority, SessionFilter, SessionRecord,
-    SetCursor, Spend, SubtreeSpend, UpdateSession,
+    AuditLine, Change, Children, Cursor, DeleteSession, JsonText, Outcome, Priority, SessionFilter,
+    SessionRecord, SetCursor, Spend, SubtreeSpend, UnixMillis, UpdateSession,
 };
 use plexus_wire::method::claudecode as wire;
 use plexus_wire::{
@@ -120,8 +120,16 @@ impl ClaudeCode {
             parked.extend(self.approvals.parked_calls(*id).await?);
         }
         let delete = DeleteSession { id: session.id, children: Children::Delete };
-        let committed =
-            self.store.commit(vec![Change::DeleteSession(delete)], Priority::Normal).await?;
+        // The line is newer than every session that goes. If the server is killed before it has
+        // removed their directories, the next start knows by it that the store lost nothing.
+        let line = AuditLine {
+            at: UnixMillis::now(),
+            kind: "session.deleted".to_owned(),
+            session: Some(session.id),
+            body: JsonText::of(&serde_json::json!({"caller": call.caller}))?,
+        };
+        let changes = vec![Change::DeleteSession(delete), Change::AppendAudit(line)];
+        let committed = self.store.commit(changes, Priority::Normal).await?;
         for outcome in &committed.outcomes {
             let Outcome::Deleted(sessions) = outcome else { continue };
             // A child that was started while we were at it must not outlive its records.

@@ -147,17 +147,36 @@ fn remove(path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Returns the sessions that have a directory in `runs/` of a data directory. It is made after the
+/// session is in the store, and goes when the session is deleted.
+///
+/// # Errors
+/// When `runs/` is there and cannot be read.
+pub fn sessions_with_runs(data_dir: &Path) -> std::io::Result<Vec<SessionId>> {
+    session_dirs(&data_dir.join("runs"))
+}
+
+/// `runs/<session>`; whatever else lies there is not ours to judge.
+fn session_dirs(runs: &Path) -> std::io::Result<Vec<SessionId>> {
+    let entries = match std::fs::read_dir(runs) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        found.extend(entry?.file_name().to_str().and_then(|name| name.parse::<SessionId>().ok()));
+    }
+    Ok(found)
+}
+
 /// `runs/<session>/<n>`; whatever else lies there is not ours to judge.
 pub(crate) fn run_dirs(runs: &Path) -> Vec<(RunKey, PathBuf)> {
     let mut found = Vec::new();
-    for session in std::fs::read_dir(runs).into_iter().flatten().flatten() {
-        let Some(id) = session.file_name().to_str().and_then(|name| name.parse::<SessionId>().ok())
-        else {
-            continue;
-        };
-        for run in std::fs::read_dir(session.path()).into_iter().flatten().flatten() {
+    for session in session_dirs(runs).unwrap_or_default() {
+        let dir = runs.join(session.to_string());
+        for run in std::fs::read_dir(dir).into_iter().flatten().flatten() {
             if let Some(n) = run.file_name().to_str().and_then(|name| name.parse().ok()) {
-                found.push((RunKey { session: id, n }, run.path()));
+                found.push((RunKey { session, n }, run.path()));
             }
         }
     }

@@ -20,7 +20,7 @@ use std::sync::{PoisonError, RwLock};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use heartbeat::Heartbeat;
-pub use lost::{LostRun, lost_runs};
+pub use lost::{LostRun, lost_runs, sessions_with_runs};
 pub use relay::{Elsewhere, Neighbours, Relay};
 pub use timing::{MIN_LEASE, Timing};
 

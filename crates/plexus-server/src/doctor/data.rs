@@ -144,8 +144,21 @@ pub(super) async fn look_at_store(dir: &Path, server_runs: bool) -> Finding {
             );
         }
     };
+    let lost = plexus_engine::node::sessions_with_runs(dir);
+    let lost = lost.map_or_else(|_| Ok(Vec::new()), |sessions| store.lost(sessions));
     let finding = match store.integrity().await {
-        Ok(problems) if problems.is_empty() => Finding::good(WHAT, "whole"),
+        Ok(problems) if problems.is_empty() => match lost {
+            Ok(lost) if lost.is_empty() => Finding::good(WHAT, "whole"),
+            Ok(lost) => Finding::bad(
+                WHAT,
+                format!(
+                    "{} of runs/ are missing from it: it was replaced, emptied or cut off",
+                    counted(lost.len() as u64, "session")
+                ),
+                "put the newest backup in its place, then plexus serve --accept-older-store",
+            ),
+            Err(error) => Finding::bad(WHAT, error.to_string(), "check the disk"),
+        },
         Ok(problems) => Finding::bad(
             WHAT,
             problems.join("; "),

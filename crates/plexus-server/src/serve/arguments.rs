@@ -32,6 +32,10 @@ pub struct Serve {
     /// Read this file instead of plexus.toml in the data directory or ~/.config/plexus.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Start although sessions are missing from the store, which was restored from an older copy,
+    /// and go on without them.
+    #[arg(long)]
+    accept_older_store: bool,
     /// Leave the terminal that it was started from.
     #[arg(long, hide = true)]
     new_session: bool,
@@ -71,6 +75,7 @@ impl Serve {
         }
         Ok(ServeOptions {
             data_dir,
+            accept_older_store: self.accept_older_store,
             own_session: self.new_session,
             sources: Sources { files, env: std::env::vars_os().collect(), set },
         })

@@ -58,6 +58,8 @@ pub const RULE_FILE: &str = "loopback.toml";
 pub struct ServeOptions {
     /// The data directory.
     pub data_dir: PathBuf,
+    /// Whether a store that lost sessions is used without them.
+    pub accept_older_store: bool,
     /// Where configuration comes from.
     pub sources: Sources,
     /// Whether the process starts a session of its own (`setsid`), so that closing the terminal
@@ -130,6 +132,7 @@ pub async fn serve(
             settings.reach = reach.clone();
         })
         .durability(config.durability())
+        .accept_older_store(options.accept_older_store)
         .limits(door_limits)
         .allowed_hosts(config.allowed_hosts.iter().cloned())
         .receivers(receivers);

@@ -30,6 +30,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use plexus_core::SessionId;
 use rusqlite::Connection;
 
 use self::checkpoint::Checkpointer;
@@ -40,8 +41,10 @@ use self::presence::Presence;
 use self::readers::Readers;
 use self::sql::{keep_plans, store_error};
 use self::writer::{Health, Writer};
-use crate::contract::StoreError;
+use crate::contract::{StoreError, UnixMillis};
 use crate::queue::Queue;
+use crate::tables::sessions;
+use crate::tables::sql::ready;
 use crate::tables::store::Handle;
 
 /// The name of the database in the data directory.
@@ -162,9 +165,46 @@ impl SqliteStore {
         &self.path
     }
 
+    /// Returns those of `sessions` that the file must have lost: it does not know them, and their
+    /// ids are newer than everything in it. Blocks for as long as the disk takes.
+    ///
+    /// An unknown session with an older id may have been deleted, so it proves nothing: a session
+    /// that the file lost is not seen once something newer is written, nor where the clock was set
+    /// back before it was created. A deletion leaves an audit line, which is newer than what it
+    /// deleted, until the line is pruned.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn lost(
+        &self,
+        sessions: impl IntoIterator<Item = SessionId>,
+    ) -> Result<Vec<SessionId>, StoreError> {
+        let conn = readers::open(&self.path)?;
+        let newest = ready(sessions::newest_time(&conn))?;
+        let mut lost = Vec::new();
+        for id in sessions {
+            if created_at(id).is_none_or(|at| newest.is_some_and(|newest| at <= newest)) {
+                continue;
+            }
+            match ready(sessions::get(&conn, id)) {
+                Ok(_) => {}
+                Err(StoreError::NotFound { .. }) => lost.push(id),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(lost)
+    }
+
     fn take_writer(&self) -> Option<JoinHandle<()>> {
         self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
+}
+
+/// When an id was made; `None` for one that does not say so.
+fn created_at(id: SessionId) -> Option<UnixMillis> {
+    let (secs, nanos) = id.as_uuid().get_timestamp()?.to_unix();
+    let millis = secs.checked_mul(1000)?.checked_add(u64::from(nanos / 1_000_000))?;
+    i64::try_from(millis).ok().map(UnixMillis)
 }
 
 impl Drop for SqliteStore {

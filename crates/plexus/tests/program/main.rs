@@ -16,6 +16,7 @@ mod installation;
 mod logs;
 mod mcp;
 mod metrics;
+mod older_store;
 mod parking;
 mod piped;
 #[path = "../support/pty.rs"]
