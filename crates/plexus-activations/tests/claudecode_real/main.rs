@@ -51,6 +51,7 @@ fn main() -> std::process::ExitCode {
         a_task_that_ends_after_the_first_result_ends_its_chat_once_and_at_the_right_line,
         a_cancel_right_after_a_prompt_ends_the_chat,
         hooks_of_a_hostile_repository_do_not_run,
+        an_allowed_tool_is_a_recorded_rule_of_ours,
         an_allowed_command_runs_in_the_directory_of_its_session,
         a_subagent_gets_no_directory_of_its_own,
         a_restart_in_the_middle_of_an_answer_loses_nothing,
