@@ -209,8 +209,8 @@ pub(crate) async fn hooks_of_a_hostile_repository_do_not_run(cli: PathBuf) -> Re
     Ok(())
 }
 
-/// A rule of the CLI itself with the same text runs the second command, which writes a file. The
-/// session is supervised in full, because the CLI never asks about `git log -1` otherwise.
+/// A rule of the CLI itself with the same text runs the command that writes a file. Only a session
+/// that is supervised in full is asked about `git log -1`, and so has a record of it.
 pub(crate) async fn an_allowed_tool_is_a_recorded_rule_of_ours(cli: PathBuf) -> Result<()> {
     let setup = HubWithClaude::new(cli, |_| {}).await?;
     let work = setup.sandbox.work();
@@ -218,24 +218,29 @@ pub(crate) async fn an_allowed_tool_is_a_recorded_rule_of_ours(cli: PathBuf) -> 
         commit -q --allow-empty -m one";
     let made = std::process::Command::new("sh").args(["-c", git]).current_dir(&work).status()?;
     assert!(made.success());
-    let more = json!({"supervise": "all", "allowed_tools": ["Bash(git log:*)"]});
-    let session = setup.session_with("reads the log", more).await;
+    let allowed = json!(["Bash(git log:*)"]);
     let (log, write) = ("git log -1", "git log -1 --output=pwned");
-    let steps = [Step::bash(log), Step::bash(write), Step::text("done")];
+
+    let session = setup.session_with("writes", json!({"allowed_tools": allowed})).await;
+    let steps = [Step::bash(write), Step::text("done")];
     let chat = setup.hub.chat(&session, &prompt(&steps)).await;
     let approval = setup.hub.wait_for_approval(&session).await;
     assert_eq!(approval["input"]["command"], write, "{approval:#}");
-    assert!(!work.join("pwned").exists(), "it ran before it was allowed");
-    let ran = setup.hub.wait_for_event(&session, "tool_result").await;
+    setup.hub.respond(&approval, false).await;
+    assert_eq!(setup.hub.wait_for_end(&session, chat).await, "complete");
+    assert!(!work.join("pwned").exists(), "a denied command ran");
+
+    let more = json!({"supervise": "all", "allowed_tools": allowed});
+    let session = setup.session_with("reads", more).await;
+    let steps = [Step::bash(log), Step::text("done")];
+    let events = setup.hub.chat_to_end(&session, &prompt(&steps)).await;
+    let ran = events.iter().find(|event| event["type"] == "tool_result").context("no result")?;
     assert_ne!(ran["is_error"], json!(true), "{ran:#}");
     let history = setup.hub.ok("loopback.history", json!({"session_id": session})).await;
     let decisions = history["decisions"].as_array().context("no list of decisions")?;
     let [decision] = &decisions[..] else { anyhow::bail!("not one decision: {history:#}") };
     assert_eq!(decision["input"]["command"], log, "{decision:#}");
     assert!(decision["decided_by"]["rule"].is_string(), "{decision:#}");
-    setup.hub.respond(&approval, false).await;
-    assert_eq!(setup.hub.wait_for_end(&session, chat).await, "complete");
-    assert!(!work.join("pwned").exists(), "a denied command ran");
     Ok(())
 }
 
