@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 command -v npm >/dev/null || { echo "npm is needed to ask for the newest Claude Code CLI; it comes with Node.js." >&2; exit 1; }
 newest=${1:-$(npm view @anthropic-ai/claude-code version)}
 pinned=$(sed -n 's/^DEFAULT_VERSION=//p' scripts/install-claude-cli.sh)
-echo "newest: $newest; fixtures and docs/claude-cli.md speak of: $pinned"
+echo "newest: $newest; the suites use: $pinned"
 
 CLAUDE_CLI_FOLDER=.cache/claude-cli-$newest bash scripts/install-claude-cli.sh "$newest"
 PLEXUS_REAL_CLAUDE=$PWD/.cache/claude-cli-$newest/node_modules/.bin/claude
