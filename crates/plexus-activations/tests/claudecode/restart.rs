@@ -80,10 +80,15 @@ async fn while_the_child_waits_for_permission() {
 async fn while_the_server_is_away_the_child_finishes_and_leaves() {
     let hub = SimulatedHub::with(|settings| settings.max_warm = 0).await;
     let session = hub.create("away", json!({"allowed_tools": ["Bash"]})).await;
-    let input = json!({"command": "while ! test -e go; do sleep 0.05; done"});
+    let input = json!({"command": "touch runs; while ! test -e go; do sleep 0.05; done"});
     let script = format!("sim:\nsay begun\ntool Bash {input}\nburst 500 40\nsay over\nexit 0");
     let chat = hub.chat(&session, &script).await;
-    hub.wait_for_event(&session, "content").await;
+    // The server answers the call by a rule, so it may not go away before.
+    let runs = hub.work().join("runs");
+    testkit::eventually_async("the command", DEADLINE, || {
+        std::future::ready(runs.exists().then_some(()))
+    })
+    .await;
     let down = hub.down().await;
     std::fs::write(down.work().join("go"), "").unwrap();
     let exit = down.data().join("runs").join(&session).join("0").join("exit.json");
