@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testkit::server::ServerOptions;
 use testkit::small_disk::{SmallDisks, fill};
 
-use crate::simulated_server::{DEADLINE, SimulatedServer, exists, shown, texts, types, until};
+use crate::simulated_server::{DEADLINE, SimulatedServer, awaited, exists, shown, texts, until};
 
 fn options(disks: &SmallDisks) -> ServerOptions {
     ServerOptions {
@@ -20,6 +20,13 @@ fn numbers(texts: &[&str]) -> Vec<usize> {
     texts.iter().map(|text| text.split(' ').next().unwrap().parse().unwrap()).collect()
 }
 
+/// Counts the questions about a write.
+fn asked_to_write(events: &[Value]) -> usize {
+    let is_question =
+        |event: &&Value| event["type"] == "awaiting_approval" && event["tool_name"] == "Write";
+    events.iter().filter(is_question).count()
+}
+
 /// The size of a page, which is what the small disk gives room by.
 const PAGE: u64 = 4096;
 
@@ -30,7 +37,9 @@ pub(crate) async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited
     let mut setup = SimulatedServer::with(options(&disks)).await;
     disks.mount(&setup.server.own_data_dir().join("runs"), "4m").unwrap();
     let session = setup.create("full", json!({"allowed_tools": ["Bash"]})).await;
-    let gate = json!({"command": "while ! test -e go; do sleep 0.05; done; touch gone"});
+    let gate = json!({
+        "command": "touch go.awaited; while ! test -e go; do sleep 0.05; done; touch gone"
+    });
     let write = json!({"file_path": "note.txt", "content": "hello"});
     setup.chat(
         &session,
@@ -39,7 +48,7 @@ pub(crate) async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited
         ),
     )
     .await;
-    setup.wait_for_words(&session, "begun").await;
+    exists(&setup.work().join(awaited("go"))).await;
     let filler = setup.server.data_dir().join("runs/filler");
     fill(&filler).unwrap();
     std::fs::write(setup.work().join("go"), "").unwrap();
@@ -73,7 +82,7 @@ pub(crate) async fn a_full_disk_that_leaves_half_a_line_of_the_journal_is_waited
     let said = texts(&events);
     assert_eq!((status.as_str(), said.len()), ("complete", LINES + 2));
     assert_eq!(numbers(&said[1..=LINES]), (0..LINES).collect::<Vec<_>>());
-    assert_eq!(types(&events).iter().filter(|kind| **kind == "awaiting_approval").count(), 1);
+    assert_eq!(asked_to_write(&events), 1);
     assert_eq!(std::fs::read_to_string(setup.work().join("note.txt")).unwrap(), "hello");
 }
 
@@ -92,7 +101,7 @@ pub(crate) async fn while_the_store_cannot_be_written_a_request_waits_and_a_canc
     setup
         .chat(&session, &format!("sim:\nsay begun\n{}\ntool Write {write}\nsay over", until("go")))
         .await;
-    setup.wait_for_words(&session, "begun").await;
+    exists(&setup.work().join(awaited("go"))).await;
     let filler = setup.server.data_dir().join("filler");
     fill(&filler).unwrap();
     let refused = setup.refused("claudecode.cancel", json!({"session_id": session})).await;
@@ -106,9 +115,7 @@ pub(crate) async fn while_the_store_cannot_be_written_a_request_waits_and_a_canc
     setup.allow(&approval).await;
     let (status, events) = setup.end(&session).await;
     assert_eq!((status.as_str(), texts(&events)), ("complete", vec!["begun", "over"]));
-    let asked: Vec<&Value> =
-        events.iter().filter(|event| event["type"] == "awaiting_approval").collect();
-    assert_eq!(asked.len(), 1, "{events:#?}");
+    assert_eq!(asked_to_write(&events), 1, "{events:#?}");
 }
 
 pub(crate) async fn while_the_store_cannot_be_written_a_delete_is_answered_with_an_error() {

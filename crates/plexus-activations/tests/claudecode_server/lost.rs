@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use testkit::process;
 
-use crate::simulated_server::{DEADLINE, SimulatedServer, exists, texts, types, until};
+use crate::simulated_server::{DEADLINE, SimulatedServer, awaited, exists, texts, types, until};
 
 fn last_words(events: &[Value]) -> &str {
     events.last().unwrap()["message"].as_str().unwrap()
@@ -25,7 +25,7 @@ pub(crate) async fn killed_between_the_exit_of_a_child_and_our_noticing() {
         setup
             .chat(&session, &format!("sim:\nsay begun\n{}\nburst 20 10\n{last_step}", until("go")))
             .await;
-        setup.wait_for_words(&session, "begun").await;
+        exists(&setup.work().join(awaited("go"))).await;
         // The server stands still, so it cannot notice; then it is gone.
         process::signal(setup.server.pid().unwrap(), Signal::STOP);
         std::fs::write(setup.work().join("go"), "").unwrap();

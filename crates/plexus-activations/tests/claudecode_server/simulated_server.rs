@@ -174,12 +174,15 @@ pub(crate) async fn exists(path: &Path) {
     testkit::eventually_async(&path.display().to_string(), DEADLINE, there).await;
 }
 
-/// A tool call that goes on until a file is there.
+/// A tool call that goes on until a file is there. [`awaited`] is there as soon as it runs.
 pub(crate) fn until(file: &str) -> String {
-    format!(
-        "tool Bash {}",
-        json!({"command": format!("while ! test -e {file}; do sleep 0.05; done")})
-    )
+    let command = format!("touch {}; while ! test -e {file}; do sleep 0.05; done", awaited(file));
+    format!("tool Bash {}", json!({ "command": command }))
+}
+
+/// The file that says that a call of [`until`] runs: the server has answered it.
+pub(crate) fn awaited(file: &str) -> String {
+    format!("{file}.awaited")
 }
 
 /// The events of a page.
