@@ -308,10 +308,14 @@ pub(crate) async fn an_agent_that_waited_when_the_machine_died_is_parked(
     let text = prompt(&[Step::bash(RUN), Step::text("done")]);
     let chat = setup.hub.chat(&session, &text).await;
     let approval = setup.hub.wait_for_approval(&session).await;
-    // The CLI writes its transcript a moment after it asks.
-    eventually_async("the call is in the transcript", PATIENCE, async || {
+    // The CLI writes its transcript a moment after it asks, in several writes.
+    let mut before = String::new();
+    eventually_async("the call is in the transcript", PATIENCE, || {
         let text = std::fs::read_to_string(setup.transcript()).unwrap_or_default();
-        text.contains(approval["tool_use_id"].as_str().unwrap()).then_some(())
+        let has_call = text.contains(approval["tool_use_id"].as_str().unwrap());
+        let is_written = has_call && text.ends_with('\n') && text == before;
+        before = text;
+        std::future::ready(is_written.then_some(()))
     })
     .await;
     let setup = setup.rebooted("another boot").await;
