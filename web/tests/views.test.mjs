@@ -203,14 +203,14 @@ test("what is new is told by title, by voice and, when asked for, by a notificat
 });
 
 test("remember shows exactly what the server says it would release", async (t) => {
-  const first = await target.run("exact-a", [ask("mkdir exact one")]);
-  const second = await target.run("exact-b", [ask("mkdir exact two")]);
+  const first = await target.run("exact-a", [ask("mkdir -p exact one")]);
+  const second = await target.run("exact-b", [ask("mkdir -p exact two")]);
   const [approval] = await target.pending(first.id);
   await target.pending(second.id);
   const { page, check, close } = await target.page(`/queue/${approval.id}`);
   await page.getByRole("article").waitFor();
   await page.keyboard.press("r");
-  await page.getByLabel("Pattern", { exact: true }).fill("Bash(mkdir exact:*)");
+  await page.getByLabel("Pattern", { exact: true }).fill("Bash(mkdir -p:*)");
   await page.getByRole("combobox", { name: "For" }).selectOption("all");
   const preview = page.getByText(/lso decides 1 other waiting call/);
   await preview.waitFor();
